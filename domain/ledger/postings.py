@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from domain.ledger.availability import Wait
+from domain.ledger.clawbacks import Clawback
 from domain.ledger.lots import LotMove, LotUse
 from domain.ledger.records import LedgerAccount
 
@@ -168,7 +169,8 @@ class Stored:
 
     For a reverted mint, `missing` is the spent amount that its revert could not claw back, and `clamped_by` the last
     transaction that could not claw back all of it. For a debit, `mints_to_repay` are the reverted mints of its wallet
-    with missing amounts, which are paid from the points that a reversal of the debit returns.
+    with missing amounts, which are paid from the points that a reversal of the debit returns. `clawbacks` are the
+    reverts and returns that took points of other lots because the debit had spent the points of a mint.
     """
 
     ledger_transaction_id: int
@@ -193,6 +195,7 @@ class Stored:
     clamped_by: int | None = None
     fiat_currency: str | None = None
     mints_to_repay: tuple[Stored, ...] = ()
+    clawbacks: tuple[Clawback, ...] = ()
     unearned: Decimal = ZERO
     happened_at: datetime | None = None
     held_until: datetime | None = None

@@ -7,9 +7,8 @@ from decimal import Decimal
 
 from sqlalchemy import Connection
 
+from domain.ledger.allocation import Allocation, Allocator
 from domain.ledger.lots import (
-    Allocation,
-    Allocator,
     ChangeExpiry,
     Lot,
     LotMove,
@@ -146,7 +145,7 @@ def _write_uses(
             for transaction_id, lot_id in allocation.changed_uses
         ]
         defer(db, _REMOVE_USES, (*recordset_of(ended_uses), organization_id))
-    uses = {**{key: amount for key, amount in allocation.changed_uses.items() if amount}, **allocation.uses}
+    uses = {**allocation.changed_uses, **allocation.uses}
     return additions(
         ledger_lot_uses,
         [
@@ -157,6 +156,7 @@ def _write_uses(
                 "amount": amount,
             }
             for (transaction_id, lot_id), amount in uses.items()
+            if amount
         ],
     )
 

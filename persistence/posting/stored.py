@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from domain.ledger.availability import ORDER
+from domain.ledger.clawbacks import Clawback
 from domain.ledger.lots import LotUse
 from domain.ledger.postings import Stored
 from persistence.connections import query
@@ -46,11 +47,47 @@ _MINTS_TO_REPAY = f"""{_STORED_COLUMNS}
 WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s) AND t.missing > 0
 """
 
+# The uses of lots by transactions; of each lot, whether points of its transaction were reverted.
 _USES = """
-SELECT u.ledger_transaction_id, u.ledger_lot_id, u.amount, l.expires_at, l.kept_until
+SELECT t.reversal_ledger_transaction_id IS NOT NULL OR EXISTS (
+        SELECT FROM ledger_transactions p WHERE p.organization_id = %(organization_id)s
+            AND p.reverted_ledger_transaction_id = t.ledger_transaction_id AND p.is_partial
+    ), u.ledger_transaction_id, u.ledger_lot_id, u.amount, l.expires_at, l.kept_until
 FROM ledger_lot_uses u JOIN ledger_lots l USING (organization_id, ledger_lot_id)
-WHERE u.organization_id = %s AND u.ledger_transaction_id = ANY(%s)
+JOIN ledger_transactions t ON t.organization_id = %(organization_id)s
+    AND t.ledger_transaction_id = l.ledger_transaction_id
+WHERE u.organization_id = %(organization_id)s AND u.ledger_transaction_id = ANY(%(ids)s)
 ORDER BY u.ledger_transaction_id, l.expires_at NULLS LAST, u.ledger_lot_id
+"""
+
+# A clawback may take points of a lot that another clawback took points for. Longer chains are cut, to limit their cost.
+_MAX_CLAWBACKS_IN_A_ROW = 20
+
+# Lots, and the uses by the reverts and returns of the transactions that created them, of lots of the same wallet; then
+# the same for the lots of these uses, and so on. The row of a lot itself has no using transaction.
+_CLAWBACKS = f"""
+WITH RECURSIVE uses AS (
+    SELECT NULL::bigint AS reverted_id, NULL::bigint AS ledger_transaction_id, l.ledger_lot_id, NULL::numeric AS amount,
+        l.expires_at, l.kept_until, l.ledger_transaction_id AS origin_id, l.wallet_id, 0 AS depth
+    FROM ledger_lots l WHERE l.organization_id = %(organization_id)s AND l.ledger_lot_id = ANY(%(lot_ids)s)
+    UNION
+    SELECT t.ledger_transaction_id, r.ledger_transaction_id, u.ledger_lot_id, u.amount,
+        l.expires_at, l.kept_until, l.ledger_transaction_id, l.wallet_id, depth + 1
+    FROM uses
+    JOIN ledger_transactions t ON t.organization_id = %(organization_id)s AND t.ledger_transaction_id = uses.origin_id
+    CROSS JOIN LATERAL (
+        SELECT t.reversal_ledger_transaction_id AS ledger_transaction_id
+        UNION ALL
+        SELECT p.ledger_transaction_id FROM ledger_transactions p WHERE p.organization_id = %(organization_id)s
+            AND p.reverted_ledger_transaction_id = t.ledger_transaction_id AND p.is_partial
+    ) r
+    JOIN ledger_lot_uses u ON u.organization_id = %(organization_id)s
+        AND u.ledger_transaction_id = r.ledger_transaction_id
+    JOIN ledger_lots l ON l.organization_id = %(organization_id)s
+        AND l.ledger_lot_id = u.ledger_lot_id AND l.wallet_id = uses.wallet_id
+    WHERE depth < {_MAX_CLAWBACKS_IN_A_ROW}
+)
+SELECT DISTINCT origin_id, reverted_id, ledger_transaction_id, ledger_lot_id, amount, expires_at, kept_until FROM uses
 """
 
 # Mints that wait for an event that has not happened yet.
@@ -79,14 +116,20 @@ SELECT ledger_transaction_id, external_id FROM events_of WHERE external_id IS NO
 def find_stored(db: Connection, organization_id: int, transaction_ids: Collection[int]) -> dict[int, Stored]:
     """The transactions with these ids, by id; their `uses` of lots are in the order of expiry.
 
-    A debit has the stored mints whose missing amounts its reversal repays, in `mints_to_repay`.
+    A debit has the stored mints whose missing amounts its reversal repays, in `mints_to_repay`. Its `clawbacks` are
+    those of points that it had spent, and took other points in their place.
     """
     if not transaction_ids:
         return {}
     ids = list(transaction_ids)
     uses: dict[int, list[LotUse]] = {}
-    for transaction_id, *use in query(db, _USES, (organization_id, ids)):
-        uses.setdefault(transaction_id, []).append(LotUse(*use))
+    lots_with_clawbacks: list[int] = []
+    for has_clawbacks, transaction_id, *fields in query(db, _USES, {"organization_id": organization_id, "ids": ids}):
+        use = LotUse(*fields)
+        uses.setdefault(transaction_id, []).append(use)
+        if has_clawbacks:
+            lots_with_clawbacks.append(use.ledger_lot_id)
+    clawbacks = _find_clawbacks(db, organization_id, lots_with_clawbacks) if lots_with_clawbacks else ()
     rows = db.exec_driver_sql(_STORED, {"organization_id": organization_id, "ids": ids}).mappings()
     transactions = [_stored_transaction(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
     debited = {transaction.from_wallet_id for transaction in transactions if transaction.from_wallet_id is not None}
@@ -95,7 +138,9 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
         values = {"organization_id": organization_id, "wallet_ids": list(debited)}
         mints = [_stored_transaction(row) for row in db.exec_driver_sql(_MINTS_TO_REPAY, values).mappings()]
     return {
-        transaction.ledger_transaction_id: replace(transaction, mints_to_repay=_mints_to_repay(transaction, mints))
+        transaction.ledger_transaction_id: replace(
+            transaction, mints_to_repay=_mints_to_repay(transaction, mints), clawbacks=clawbacks
+        )
         for transaction in transactions
     }
 
@@ -125,6 +170,23 @@ def with_orders(db: Connection, organization_id: int, without_orders: Iterable[S
 
 def _stored_transaction(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> Stored:
     return Stored(**{**row, "lots": tuple(row["lots"] or ())}, uses=tuple(uses))
+
+
+def _find_clawbacks(db: Connection, organization_id: int, lot_ids: list[int]) -> tuple[Clawback, ...]:
+    """The reverts and returns of points of these lots, and of the lots that gave points in their place, and so on."""
+    lots_by_origin: dict[int, set[int]] = {}
+    reverted_ids: dict[int, int] = {}
+    uses: dict[int, list[LotUse]] = {}
+    values = {"organization_id": organization_id, "lot_ids": lot_ids}
+    for origin_id, reverted_id, transaction_id, lot_id, *fields in query(db, _CLAWBACKS, values):
+        lots_by_origin.setdefault(origin_id, set()).add(lot_id)
+        if transaction_id is not None:
+            reverted_ids[transaction_id] = reverted_id
+            uses.setdefault(transaction_id, []).append(LotUse(lot_id, *fields))
+    return tuple(
+        Clawback(transaction_id, frozenset(lots_by_origin[reverted_id]), tuple(uses[transaction_id]))
+        for transaction_id, reverted_id in reverted_ids.items()
+    )
 
 
 def _mints_to_repay(debit: Stored, mints: Iterable[Stored]) -> tuple[Stored, ...]:

@@ -41,6 +41,8 @@ class Model:
         self.debt, self.repaid = defaultdict(Decimal), defaultdict(Decimal)
         # By transaction: the expired part of what it gave, and the missing amount of its revert.
         self.expired, self.missing = defaultdict(Decimal), {}
+        # By transaction: the pieces of other lots that its revert took in place of spent ones.
+        self.substitutes, self.unit = defaultdict(list), 0
 
     def pending(self, account, **side):
         of = [t for t in self.done.values() if t.status == PENDING and t.account == account]
@@ -52,6 +54,8 @@ class Model:
         return [lot for lot in self.lots[pair] if lot.expires > self.now and not ended]
 
     def expire(self, wallets, accounts):
+        """Expire points at the beginning of a unit of work."""
+        self.unit += 1
         for pair in ((wallet, account) for wallet in wallets for account in accounts):
             for lot in self.lots[pair]:
                 self.expired[lot.origin] += lot.amount
@@ -98,13 +102,26 @@ class Model:
             repaid = min(self.debt[pair], piece.amount)
             self.debt[pair], self.repaid[pair] = self.debt[pair] - repaid, self.repaid[pair] + repaid
             rest, back = piece.amount - repaid, back + repaid
-            if rest and piece.expires > self.now:
-                self.lots[pair].append(Record(**{**vars(piece), "amount": rest}))
-                arrived += rest
-            elif rest:
-                expired[piece.origin] += rest
-                self.expired[piece.origin] += rest
+            for part in self.exchange(Record(**{**vars(piece), "amount": rest})) if rest else ():
+                if part.expires > self.now:
+                    self.lots[pair].append(part)
+                    arrived += part.amount
+                else:
+                    expired[part.origin] += part.amount
+                    self.expired[part.origin] += part.amount
         return arrived, back, expired
+
+    def exchange(self, piece):
+        """What returns for a piece of a lot: first the pieces that the revert of its mint took in its place."""
+        parts = []
+        for substitute in reversed(self.substitutes[piece.origin]):
+            if substitute.unit == self.unit and piece.expires <= self.now:
+                # A unit of work does not exchange points that expire at once with its own reverts.
+                continue
+            amount = min(substitute.amount, piece.amount)
+            substitute.amount, piece.amount = substitute.amount - amount, piece.amount - amount
+            parts += self.exchange(Record(**{**vars(substitute), "amount": amount})) if amount else []
+        return [*parts, piece] if piece.amount else parts
 
     def give_back(self, t, pieces, lots):
         """Return points that were held or taken; they first cover missing amounts of reverted mints."""
@@ -177,7 +194,9 @@ class Model:
             if mint and available and not (overdraft and rules.overdraft):
                 amount = min(amount, available_points)
             debt = self.shortfall(target, amount, overdraft and mint)
-            self.take(target, amount - debt, first=original)
+            debited_pieces = self.take(target, amount - debt, first=original)
+            others = [piece for piece in debited_pieces if piece.origin != original]
+            self.substitutes[original] += [Record(**{**vars(piece), "unit": self.unit}) for piece in others]
             self.debt[target] += debt
             self.minted[account] -= amount if mint else 0
             pieces = self.without_first(pieces, expired_amount)

@@ -97,7 +97,8 @@ class Units:
         """Expire lots of these wallets and accounts and do all acts, or nothing; return the slug of the refusal."""
         before = pickle.dumps(self.model.__dict__)
         try:
-            self.model.expire(wallet_ids, account_ids)
+            if wallet_ids:
+                self.model.expire(wallet_ids, account_ids)
             for act in acts:
                 act()
         except Refused as refusal:

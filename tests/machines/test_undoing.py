@@ -91,9 +91,7 @@ def remains(program):
             amounts[name] = db.execute(statement, values).scalar()
     payments = [program.integration.get(f"/points-payments/{key}")["pointsPayment"] for key in program.payments]
     amounts["payments"] = sum(payment["status"] in ("held", "captured") for payment in payments)
-    if amounts.pop("expiries"):
-        # A reversal may have used other points in place of points that expired later.
-        del amounts["shortfalls"]
+    del amounts["expiries"]
     return {name: number for name, number in amounts.items() if number}
 
 

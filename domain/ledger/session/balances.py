@@ -8,6 +8,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TypeVar
 
+from domain.ledger.clawbacks import Clawback
 from domain.ledger.lots import LotMove, LotUse, MoveLots, NewLot, SettleLots, TakeLots, end_of_lot, split_uses
 from domain.ledger.postings import ZERO, Confirmation, Details, Earning, Entry, Holding, Pair, Posting, Step, Stored
 from domain.ledger.records import MAX_AMOUNT, LedgerAccount
@@ -66,6 +67,8 @@ class Balances(UndoableState, ABC):
         self._missing: dict[int, Decimal] = {}
         # By mint: the mint, and its last revert that left a missing amount.
         self._short_reverts: dict[int, tuple[Stored, Posting]] = {}
+        # By revert or return: its uses of lots, if this unit of work has changed them.
+        self._clawbacks: dict[int, Clawback] = {}
         # By lot: amounts that this unit of work burned because they had expired.
         self._expired: dict[int, Decimal] = {}
         # By transaction: amounts of lots that this unit of work created, without an id yet, and that had expired.

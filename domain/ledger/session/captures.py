@@ -3,15 +3,33 @@
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from typing import NamedTuple
 
 from domain.ledger.expiry import SPEND
-from domain.ledger.lots import LotMove, LotUse, NewLot, SettleLots, TakeLots, split_uses
+from domain.ledger.lots import (
+    ChangedUse,
+    LotMove,
+    LotUse,
+    NewLot,
+    SettleLots,
+    TakeLots,
+    changes_of_uses,
+    split_uses,
+)
 from domain.ledger.postings import ZERO, Capture, Confirmation, Entry, Fiat, Stored
 from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.refusals import CaptureExceedsHold, NotPending
 from domain.ledger.session.balances import check_amount, expired_on_arrival
 from domain.ledger.session.fiat_values import prorate
 from domain.ledger.session.returns import Returns
+
+
+class SettledUses(NamedTuple):
+    """The uses of lots that a captured debit keeps, the amounts that return to lots, and the changes of stored uses."""
+
+    kept: tuple[LotUse, ...] = ()
+    released: tuple[LotUse, ...] = ()
+    changed: tuple[ChangedUse, ...] = ()
 
 
 class CaptureSession(Returns):
@@ -43,7 +61,7 @@ class CaptureSession(Returns):
         check_amount(account, amount, amount_field)
         if transaction.transaction_type == MINT:
             self._refuse_over_supply(account, amount)
-        kept_uses, released = split_uses(transaction.uses, amount)
+        uses = self._settled_uses(transaction, amount)
         fiat_value = None if fiat is None else fiat.value
         if fiat is None and transaction.fiat_value is not None:
             fiat_value = prorate(transaction.fiat_value, amount, reserved_amount)
@@ -53,9 +71,7 @@ class CaptureSession(Returns):
         qualifying = self._settle_qualifying(transaction, account, amount)
         # Only a mint that was pending before the upgrade from an earlier version has no date: it counts at its capture.
         expiry = transaction.pending_expires_at or self._expiry_of_stored_mint(transaction, account)
-        entries, moves = self._settle(
-            transaction, account, amount, kept_uses=kept_uses, released=released, expiry=expiry
-        )
+        entries, moves = self._settle(transaction, account, amount, uses, expiry)
         if transaction.from_wallet_id is not None:
             self._add_fiat(account, transaction.from_wallet_id, fiat_value)
         self.put(self._new_statuses, transaction.ledger_transaction_id, SETTLED if amount else REVERTED)
@@ -75,10 +91,17 @@ class CaptureSession(Returns):
         self._add_step(capture)
         cause = f"capture-{transaction.ledger_transaction_id}"
         self._settle_returned_points(
-            account, transaction, reserved_amount - amount, released, available_before, cause, capture
+            account, transaction, reserved_amount - amount, uses.released, available_before, cause, capture
         )
         self._expire_arrived(capture, self.at)
         return capture
+
+    def _settled_uses(self, transaction: Stored, amount: Decimal) -> SettledUses:
+        """How the uses of lots by a pending transaction end when this amount of it is captured."""
+        kept_uses, released_uses = split_uses(transaction.uses, amount)
+        changes = changes_of_uses(transaction.ledger_transaction_id, transaction.uses, kept_uses)
+        released_uses, changes_of_clawbacks = self._exchange_with_clawbacks(transaction, released_uses)
+        return SettledUses(kept_uses, released_uses, changes + changes_of_clawbacks)
 
     def make_available(self, transaction: Stored, account: LedgerAccount, early_at: datetime | None = None) -> Capture:
         """Settle a waiting mint, as of the moment for which it waits, or as of the earlier moment `early_at`.
@@ -102,7 +125,7 @@ class CaptureSession(Returns):
         transaction = replace(transaction, available_at=moment)
         qualifying = self._settle_qualifying(transaction, account, amount)
         expiry = transaction.pending_expires_at or policy_expiry
-        entries, moves = self._settle(transaction, account, amount, kept_uses=(), released=(), expiry=expiry)
+        entries, moves = self._settle(transaction, account, amount, SettledUses(), expiry)
         # `_settle` has set the date of the last transaction to now; the points became available at `moment`.
         self._date_last_transaction(wallet_id, account, max(moment, last_transaction_at or moment))
         self.put(self._new_statuses, transaction.ledger_transaction_id, SETTLED)
@@ -145,13 +168,12 @@ class CaptureSession(Returns):
         transaction: Stored,
         account: LedgerAccount,
         amount: Decimal,
-        kept_uses: tuple[LotUse, ...],
-        released: tuple[LotUse, ...],
+        uses: SettledUses,
         expiry: datetime | None,
     ) -> tuple[tuple[Entry, ...], tuple[LotMove, ...]]:
         """Update the balances of both wallets; return the entries of a capture and the moves of its lots.
 
-        `kept_uses` are the captured uses of lots, `released` the uses that end. The lots of a mint expire at `expiry`.
+        `uses` are the uses of lots by a debit. The lots of a mint expire at `expiry`.
         """
         entries: tuple[Entry, ...] = ()
         moves: list[LotMove] = []
@@ -181,10 +203,12 @@ class CaptureSession(Returns):
                     transaction.ledger_transaction_id,
                     transaction.from_wallet_id,
                     account.ledger_account_id,
-                    kept=kept_uses,
-                    released=released,
+                    kept=uses.kept,
+                    released=uses.released,
+                    changed_uses=uses.changed,
                     to_wallet_id=transaction.to_wallet_id,
                     to_lots=to_lots,
+                    expiring=self._ended_lots_of(account, transaction.from_wallet_id, uses.released),
                 )
             )
         return entries if amount else (), tuple(moves)

@@ -5,7 +5,17 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from domain.calendar import add_days
-from domain.ledger.lots import LotMove, LotUse, NewLot, RestoreLots, TakeLots, split_uses
+from domain.ledger.clawbacks import exchange_uses
+from domain.ledger.lots import (
+    ChangedUse,
+    LotMove,
+    LotUse,
+    NewLot,
+    RestoreLots,
+    TakeLots,
+    changes_of_uses,
+    split_uses,
+)
 from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Step, Stored, temporary_id
 from domain.ledger.records import REVERT, REVERTED, LedgerAccount
 from domain.ledger.refusals import SupplyExceeded
@@ -35,6 +45,8 @@ class Returns(MissingAmounts):
         used_amount = _total(reverted_uses)
         # Of the reverted uses, the first ones repay debt, and the last ones return to their lots.
         repaying_uses, returned_uses = split_uses(reverted_uses, max(ZERO, used_amount - to_lots))
+        changed_uses = changes_of_uses(transaction.ledger_transaction_id, uses, kept_uses) if kept_uses else ()
+        returned_uses, changed_clawbacks = self._exchange_with_clawbacks(transaction, returned_uses)
         revived_uses: tuple[LotUse, ...] = ()
         if revives and account.restored_expiry_days:
             revived_uses = tuple(use for use in returned_uses if self._has_ended(account, pair[0], use))
@@ -48,8 +60,8 @@ class Returns(MissingAmounts):
                 extra=max(ZERO, to_lots - used_amount),
                 expires_at=self._expiry_of_mint(account, pair[0], self.at),
                 unexpires=transaction.is_expiry,
-                partly_reverted_id=transaction.ledger_transaction_id if kept_uses else None,
-                kept=kept_uses,
+                changed_uses=changed_uses + changed_clawbacks,
+                expiring=self._ended_lots_of(account, pair[0], returned_uses),
             ),
         )
         if revived_uses:
@@ -59,6 +71,30 @@ class Returns(MissingAmounts):
                 for use in revived_uses
             )
         return moves
+
+    def _exchange_with_clawbacks(
+        self, debit: Stored, uses: tuple[LotUse, ...]
+    ) -> tuple[tuple[LotUse, ...], tuple[ChangedUse, ...]]:
+        """Give back `uses` of a debit to the lots from which they are missing.
+
+        If the mint of a lot was reverted after the debit had spent its points, the revert took points of other lots.
+        Now it takes the returned points of its own lot instead, and the other lots get theirs back, as if the debit had
+        been reverted first. Returns the uses that return then, and the changed uses of such reverts. A reverted expiry
+        exchanges nothing, because a revert does not claw back expired points.
+        """
+        if debit.is_expiry or not debit.clawbacks:
+            return uses, ()
+        before = {
+            clawback.ledger_transaction_id: self._clawbacks.get(clawback.ledger_transaction_id, clawback)
+            for clawback in debit.clawbacks
+        }
+        uses, changed_clawbacks = exchange_uses(uses, before.values())
+        changed_uses: tuple[ChangedUse, ...] = ()
+        for clawback in changed_clawbacks:
+            transaction_id = clawback.ledger_transaction_id
+            self.put(self._clawbacks, transaction_id, clawback)
+            changed_uses += changes_of_uses(transaction_id, before[transaction_id].uses, clawback.uses)
+        return uses, changed_uses
 
     def _uses_left(self, transaction: Stored) -> tuple[LotUse, ...]:
         """The uses of a debit without the uses that partial reverts of this unit of work have returned."""
@@ -110,6 +146,10 @@ class Returns(MissingAmounts):
         """True if points of the lot have expired by now."""
         end = self._end_of(account, wallet_id, use)
         return end is not None and end <= self.at
+
+    def _ended_lots_of(self, account: LedgerAccount, wallet_id: int, uses: Iterable[LotUse]) -> frozenset[int]:
+        """The lots among those of `uses` whose points have expired by now."""
+        return frozenset(use.ledger_lot_id for use in uses if self._has_ended(account, wallet_id, use))
 
     def expect_late_activity(self, expiries: Iterable[Stored] = ()) -> None:
         """Note the expiries of idle balances that late activities may revert: stored `expiries` and new ones."""

@@ -90,7 +90,7 @@ def test_an_outcome_has_the_requested_amount_if_another_was_executed():
     limited_campaign = campaign(
         action(1, mint(("=", "order.total"))), limit_rules=limits, allow_partial_application_on_limit=True
     )
-    [cut_outcome] = Bench(limited_campaign).run(facts(total="10.5")).effects
+    [cut_outcome] = Bench(limited_campaign).run(facts("10.5")).effects
     assert cut_outcome.status == "partial"
     assert cut_outcome.params[:2] == (("amount", 3), ("requestedAmount", Decimal("10.5")))
     # The member has no points.

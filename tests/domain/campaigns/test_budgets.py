@@ -28,7 +28,7 @@ def limited_campaign(*effects, limit, allow_parts=True, **values):
 
 def order_in_euros(total, **values):
     """An event with an order without items."""
-    return facts(total, **{"currency": "EUR", "basket": Basket(MEMBER_ID, Decimal(total), currency="EUR"), **values})
+    return facts(total, **{"currency": "EUR", "basket": Basket(MEMBER_ID, Decimal(total), "EUR", []), **values})
 
 
 def discount(value, kind="amount"):
@@ -56,7 +56,7 @@ def first_statuses(evaluations):
 
 def test_a_discount_is_cut_to_the_remaining_money():
     # 30 % of 20 are 6: 4 of the limit of 10 remain for the second order.
-    bench = Bench(limited_campaign(discount(30, kind="percentage"), limit=rule(10)))
+    bench = Bench(limited_campaign(discount(30, "percentage"), limit=rule(10)))
     evaluations = [bench.run(order_in_euros(20)) for _ in range(3)]
     assert amounts(evaluations) == [(6, "executed"), (4, "partial"), (0, "skipped")]
     assert [dict(evaluation.effects[0].params)["type"] for evaluation in evaluations] == [
@@ -93,7 +93,7 @@ def test_remaining_money_is_rounded_down_to_the_digits_of_the_currency():
 
 def test_remaining_points_are_not_rounded_to_the_currency():
     accounts = [account(decimals=3)]
-    tested_campaign = limited_campaign(mint(6), limit=rule(Decimal("3.339"), kind="points"), accounts=accounts)
+    tested_campaign = limited_campaign(mint(6), limit=rule(Decimal("3.339"), "points"), accounts=accounts)
     bench = Bench(tested_campaign, accounts=accounts)
     bench.run(order_in_euros(20))
     assert bench.balance() == Decimal("3.339")
@@ -119,7 +119,7 @@ def test_without_an_order_an_amount_is_cut_and_a_percentage_uses_nothing():
     assert first_statuses(evaluations) == ["executed", "partial", "skipped"]
     assert dict(evaluations[1].effects[0].params)["value"] == 4
     assert [count.amount for count in bench.counters.count_log] == [6, 4, 0]
-    percentage = Bench(limited_campaign(discount(6, kind="percentage"), limit=rule(10)))
+    percentage = Bench(limited_campaign(discount(6, "percentage"), limit=rule(10)))
     assert first_statuses([percentage.run(facts())]) == ["executed"]
     assert [count.amount for count in percentage.counters.count_log] == [0]
 
@@ -143,7 +143,7 @@ def test_points_that_are_worth_another_currency_use_no_money():
 
 def test_a_money_limit_has_the_currency_of_the_campaign_or_the_default_one():
     in_euros, in_default = (campaign(limit_rules=(rule(10),), currency=currency).campaign for currency in ("EUR", None))
-    campaign_of_points = campaign(limit_rules=(rule(10, kind="points"),), currency="EUR").campaign
+    campaign_of_points = campaign(limit_rules=(rule(10, "points"),), currency="EUR").campaign
     for limited, currency in ((in_euros, "EUR"), (in_default, "USD"), (campaign_of_points, None)):
         [limit_rule] = limit_rules_of(limited, {}, default_currency="USD")
         assert limit_rule.currency == currency
@@ -164,9 +164,7 @@ def assigning(assigned_amounts):
 
 def test_an_assignment_is_cut_to_the_remaining_coupons():
     assigned_amounts: list = []
-    bench = Bench(
-        limited_campaign(assign_coupons(3), limit=rule(5, kind="coupons")), executors=assigning(assigned_amounts)
-    )
+    bench = Bench(limited_campaign(assign_coupons(3), limit=rule(5, "coupons")), executors=assigning(assigned_amounts))
     evaluations = [bench.run() for _ in range(3)]
     assert first_statuses(evaluations) == ["executed", "partial", "skipped"]
     assert assigned_amounts == [3, 2]
@@ -181,7 +179,7 @@ def test_an_assignment_is_cut_to_the_remaining_coupons():
 
 def test_a_cut_assignment_reports_the_remaining_coupons_if_its_executor_reports_none():
     executors = {"assign-coupon": lambda event, params: None}
-    evaluations = [Bench(limited_campaign(assign_coupons(3), limit=rule(2, kind="coupons")), executors=executors).run()]
+    evaluations = [Bench(limited_campaign(assign_coupons(3), limit=rule(2, "coupons")), executors=executors).run()]
     assert first_statuses(evaluations) == ["partial"]
     assert dict(evaluations[0].effects[0].params)["amount"] == 2
     assert dict(evaluations[0].effects[0].params)["requestedAmount"] == 3
@@ -190,7 +188,7 @@ def test_a_cut_assignment_reports_the_remaining_coupons_if_its_executor_reports_
 def test_without_partial_application_more_than_the_remaining_coupons_are_not_assigned():
     assigned_amounts: list = []
     tested_campaign = limited_campaign(
-        assign_coupons(2), assign_coupons(2), limit=rule(5, kind="coupons"), allow_parts=False
+        assign_coupons(2), assign_coupons(2), limit=rule(5, "coupons"), allow_parts=False
     )
     bench = Bench(tested_campaign, executors=assigning(assigned_amounts))
     assert statuses(bench.run()) == [(1, "executed")] * 2
@@ -200,7 +198,7 @@ def test_without_partial_application_more_than_the_remaining_coupons_are_not_ass
 
 def test_an_inactive_member_uses_no_coupon_of_a_limit():
     tested_campaign = limited_campaign(
-        assign_coupons(9), effect("notify", name="n"), limit=rule(5, kind="coupons"), allow_parts=False
+        assign_coupons(9), effect("notify", name="n"), limit=rule(5, "coupons"), allow_parts=False
     )
     evaluation = Bench(tested_campaign, executors={"notify": lambda event, params: None}).run(facts(is_active=False))
     assert statuses(evaluation) == [(1, "skipped"), (1, "executed")]
@@ -212,7 +210,7 @@ def test_a_limit_of_coupons_does_not_limit_badges():
         limited_campaign(
             effect("assign-badge", badgeKey="b", amount=9),
             assign_coupons(1),
-            limit=rule(1, kind="coupons"),
+            limit=rule(1, "coupons"),
             allow_parts=False,
         ),
         executors=assigning([]),
@@ -223,9 +221,7 @@ def test_a_limit_of_coupons_does_not_limit_badges():
 
 def test_a_limit_ignores_a_broken_effect_and_counts_those_after_it():
     broken_effect = effect("discount", type="amount", value=("=", "order.total"))
-    tested_campaign = limited_campaign(
-        broken_effect, assign_coupons(6), limit=rule(5, kind="coupons"), allow_parts=False
-    )
+    tested_campaign = limited_campaign(broken_effect, assign_coupons(6), limit=rule(5, "coupons"), allow_parts=False)
     evaluation = Bench(tested_campaign, executors=assigning([])).run()
     # The broken effect counts nothing. The 6 coupons after it exceed the limit of 5.
     assert [(outcome.status, outcome.error["type"]) for outcome in evaluation.effects] == [
@@ -239,9 +235,7 @@ def test_a_limit_ignores_a_broken_effect_and_counts_those_after_it():
 
 def test_each_location_has_a_limit_of_its_own():
     """MAD may have 20 points, all other locations 10, and so may events without a location."""
-    bench = Bench(
-        limited_campaign(mint(10), limit=rule(10, kind="points", scope="location", locationLimits={"MAD": 20}))
-    )
+    bench = Bench(limited_campaign(mint(10), limit=rule(10, "points", "location", locationLimits={"MAD": 20})))
     location_codes = ["MAD", "MAD", "MAD", "LPA", "LPA", None, None]
     assert first_statuses([bench.run(facts(location_code=code)) for code in location_codes]) == [
         *("executed", "executed", "skipped"),
@@ -252,12 +246,12 @@ def test_each_location_has_a_limit_of_its_own():
 
 
 def test_events_without_a_location_can_have_a_limit_of_their_own():
-    bench = Bench(limited_campaign(mint(10), limit=rule(10, kind="points", scope="location", locationLimits={"": 20})))
+    bench = Bench(limited_campaign(mint(10), limit=rule(10, "points", "location", locationLimits={"": 20})))
     assert first_statuses([bench.run(facts()) for _ in range(3)]) == ["executed", "executed", "skipped"]
 
 
 def test_rules_with_one_shared_key_count_together():
-    shared_rule = rule(10, kind="points", sharedKey="year")
+    shared_rule = rule(10, "points", sharedKey="year")
     first_campaign = campaign(action(1, mint(6)), limit_rules=(shared_rule,))
     second_campaign = campaign(action(2, mint(6)), limit_rules=(shared_rule,), campaign_id=2)
     bench = Bench(first_campaign, second_campaign)
@@ -277,7 +271,7 @@ def alerts(evaluation):
 
 def test_an_alert_is_reported_when_the_use_first_reaches_its_share():
     # 80 % of 200 are 160.
-    bench = Bench(limited_campaign(mint(("=", "order.total")), limit=rule(200, kind="points", alertShares=[100, 80])))
+    bench = Bench(limited_campaign(mint(("=", "order.total")), limit=rule(200, "points", alertShares=[100, 80])))
     assert alerts(bench.run(facts(total=159))) == []
     assert alerts(bench.run(facts(total=1))) == [(80, 160, 200, None)]
     assert alerts(bench.run(facts(total=39))) == []
@@ -285,14 +279,14 @@ def test_an_alert_is_reported_when_the_use_first_reaches_its_share():
 
 
 def test_alerts_of_one_event_are_reported_in_the_order_of_their_shares():
-    bench = Bench(limited_campaign(mint(200), limit=rule(200, kind="points", alertShares=[100, 50])))
+    bench = Bench(limited_campaign(mint(200), limit=rule(200, "points", alertShares=[100, 50])))
     evaluation = bench.run()
     assert alerts(evaluation) == [(50, 200, 200, None), (100, 200, 200, None)]
     assert {(alert.campaign_key, alert.rule.limit) for alert in evaluation.alerts} == {("campaign-1", 200)}
 
 
 def test_each_location_has_its_own_alerts():
-    bench = Bench(limited_campaign(mint(5), limit=rule(10, kind="points", scope="location", alertShares=[50])))
+    bench = Bench(limited_campaign(mint(5), limit=rule(10, "points", "location", alertShares=[50])))
     # 50 % of 10 are 5. The location of events without one is the empty text.
     assert alerts(bench.run(facts(location_code="MAD"))) == [(50, 5, 10, "MAD")]
     assert alerts(bench.run(facts(location_code="MAD"))) == []
@@ -314,7 +308,7 @@ def test_a_counter_has_to_be_exact_at_its_alerts_and_its_limit():
 def test_an_action_that_is_beaten_in_its_stacking_group_reports_no_alert():
     """100 points are worth 1.00, and lose against 5.00 off."""
     accounts, groups = [PENNY_POINTS], [group()]
-    rules = (rule(100, kind="points", alertShares=[50]),)
+    rules = (rule(100, "points", alertShares=[50]),)
     action_of_points = action(1, mint(100), stacking_group_key="group")
     better_campaign = campaign(action(2, discount(5), stacking_group_key="group"), campaign_id=2, groups=groups)
     tested_campaign = campaign(action_of_points, limit_rules=rules, accounts=accounts, groups=groups)

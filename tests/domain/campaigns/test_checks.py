@@ -37,52 +37,34 @@ LIMIT_5, LIMIT_5_AND_7_5_IN_MAD = {"limit": 5}, {"limit": 5, "locationLimits": {
 @pytest.mark.parametrize(
     ("rule", "faults"),
     [
-        pytest.param(
-            {"scope": "location", "type": "coupons", **LIMIT_5, "locationLimits": {"MAD": 7}},
-            [],
-            id="whole coupons of a location",
-        ),
-        pytest.param(
+        ({"scope": "location", "type": "coupons", **LIMIT_5, "locationLimits": {"MAD": 7}}, []),
+        (
             {"scope": "location", "type": "coupons", **LIMIT_5_AND_7_5_IN_MAD},
             [("locationLimits", "locationLimits has a limit of coupons that is not a whole number")],
-            id="half coupons of a location",
         ),
-        pytest.param(
+        (
             {"scope": "location", "type": "transactions", **LIMIT_5_AND_7_5_IN_MAD},
             [("locationLimits", "locationLimits has a limit of transactions that is not a whole number")],
-            id="half transactions of a location",
         ),
-        pytest.param(
-            {"scope": "location", "type": "points", **LIMIT_5_AND_7_5_IN_MAD}, [], id="half points of a location"
-        ),
-        pytest.param(
+        ({"scope": "location", "type": "points", **LIMIT_5_AND_7_5_IN_MAD}, []),
+        (
             {"scope": "campaign", "type": "points", **LIMIT_5_AND_7_5_IN_MAD},
             [("locationLimits", "locationLimits is only allowed with the scope location")],
-            id="locations without the scope location",
         ),
-        pytest.param(
-            {"scope": "location", "type": "points", **LIMIT_5, "locationLimits": {"x" * 100: 7}},
-            [],
-            id="code of 100 characters",
-        ),
-        pytest.param(
-            {"scope": "location", "type": "points", **LIMIT_5, "locationLimits": {"x" * 101: 7}},
+        ({"scope": "location", "type": "points", "limit": 5, "locationLimits": {"x" * 100: 7}}, []),
+        (
+            {"scope": "location", "type": "points", "limit": 5, "locationLimits": {"x" * 101: 7}},
             [("locationLimits", "locationLimits has a code of more than 100 characters")],
-            id="code of 101 characters",
         ),
-        pytest.param(
-            {"scope": "campaign", "type": "points", **LIMIT_5, "alertShares": [80]}, [], id="alerts of a campaign"
-        ),
-        pytest.param({"scope": "member", "type": "points", **LIMIT_5, "alertShares": []}, [], id="no alerts"),
-        pytest.param(
+        ({"scope": "campaign", "type": "points", **LIMIT_5, "alertShares": [80]}, []),
+        ({"scope": "member", "type": "points", **LIMIT_5, "alertShares": []}, []),
+        (
             {"scope": "member", "type": "points", **LIMIT_5, "alertShares": [80]},
             [("alertShares", "alertShares needs the scope campaign or location")],
-            id="alerts of members",
         ),
-        pytest.param(
+        (
             {"scope": "member", "type": "money", **LIMIT_5, "ledgerAccountKey": "points"},
             [("ledgerAccountKey", "ledgerAccountKey is only allowed in a limit of points")],
-            id="account of a limit of money",
         ),
     ],
 )

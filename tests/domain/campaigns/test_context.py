@@ -160,7 +160,6 @@ def test_an_unknown_matcher_is_an_error():
         ("1", False),
         (1.5, False),
     ],
-    ids=repr,
 )
 def test_only_integers_and_decimals_within_300_powers_of_ten_are_numbers(value, is_in_range):
     assert is_number(value) is is_in_range

@@ -31,10 +31,10 @@ def near(at, *moments, cooldown="PT24H", zone=UTC):
 @pytest.mark.parametrize(
     ("distance", "is_near"),
     [
-        pytest.param(timedelta(), True, id="none"),
-        pytest.param(DAY - SECOND, True, id="a second less"),
-        pytest.param(DAY, False, id="the whole cooldown"),
-        pytest.param(DAY + SECOND, False, id="a second more"),
+        (timedelta(), True),
+        (DAY - SECOND, True),
+        (DAY, False),
+        (DAY + SECOND, False),
     ],
 )
 def test_two_moments_in_either_order_are_too_near_unless_the_whole_cooldown_is_between_them(distance, is_near):

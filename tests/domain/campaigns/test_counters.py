@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.campaigns.counters import (
-    ALL_ACCOUNTS,
     ALL_CAMPAIGNS,
     ALL_MEMBERS,
     Ceiling,
@@ -24,14 +23,7 @@ from domain.campaigns.counters import (
 from domain.retries import StartOver
 
 CAMPAIGN_ID = 3
-KEY = CounterKey(
-    campaign_id=CAMPAIGN_ID,
-    member_id=ALL_MEMBERS,
-    ledger_account_id=ALL_ACCOUNTS,
-    type="money",
-    period="total",
-    period_start=date(1, 1, 1),
-)
+KEY = CounterKey(CAMPAIGN_ID, ALL_MEMBERS, 0, "money", "total", date(1, 1, 1))
 LIMIT = Decimal(1000)
 SEVEN_FIFTY = Decimal("7.5")
 

@@ -235,7 +235,7 @@ def test_a_rule_that_fails_does_not_apply_and_is_explained():
 
 def test_a_false_rule_is_explained_down_to_the_part_that_was_false():
     rule = "order.total > 3 && order.total < 5"
-    evaluation = Bench(campaign(action(1, mint(1), rule=rule))).run(facts(total=7), explaining=True, tracing=True)
+    evaluation = Bench(campaign(action(1, mint(1), rule=rule))).run(facts(7), explaining=True, tracing=True)
     reason = evaluation.explanations[1].reason
     assert reason.code == "CONDITION_FALSE"
     start, end = reason.at
@@ -305,11 +305,11 @@ def test_an_effect_whose_amount_evaluates_to_zero_is_skipped(kind):
 @pytest.mark.parametrize(
     ("amount", "slug"),
     [
-        pytest.param(("=", "0.0 - 1.0"), "effect-parameter", id="less than 0"),
-        pytest.param(("=", "order.total"), "effect-parameter", id="total without an order"),
-        pytest.param(("=", "1.0 / 0.0"), "effect-parameter", id="division by zero"),
-        pytest.param(MAX_AMOUNT + 1, "invalid-request", id="more than the maximum"),
-        pytest.param(Decimal("1e300"), "invalid-request", id="much more than the maximum"),
+        (("=", "0.0 - 1.0"), "effect-parameter"),
+        (("=", "order.total"), "effect-parameter"),
+        (("=", "1.0 / 0.0"), "effect-parameter"),
+        (MAX_AMOUNT + 1, "invalid-request"),
+        (Decimal("1e300"), "invalid-request"),
     ],
 )
 def test_an_invalid_amount_fails_only_its_effect(amount, slug):
@@ -372,7 +372,7 @@ def test_a_burn_takes_points_that_an_earlier_action_of_the_event_gave():
 def test_a_discount_is_computed_and_executes_nothing():
     tested_campaign = campaign(action(1, effect("discount", type="percentage", value=("=", "order.total / 10.0"))))
     bench = Bench(tested_campaign)
-    evaluation = bench.run(facts(total=45))
+    evaluation = bench.run(facts(45))
     assert statuses(evaluation) == [(1, "executed")]
     defaults = {"base": "reduced", "per": "order"}
     assert dict(evaluation.effects[0].params) == {"type": "percentage", "value": Decimal("4.5"), **defaults}
@@ -434,7 +434,7 @@ def test_an_explanation_shows_which_actions_applied():
     ]
     contest_campaign = campaign(*contestants, campaign_id=2, groups=[group(name="g")])
     evaluation = Bench(tested_campaign, contest_campaign).run(
-        facts(total=100, basket=Basket(MEMBER_ID, Decimal(100))), explaining=True
+        facts(total=100, basket=Basket(MEMBER_ID, Decimal(100), None, [])), explaining=True
     )
     explanations = [
         (
@@ -460,9 +460,9 @@ def test_an_explanation_shows_which_actions_applied():
 def test_the_rules_of_actions_are_traced_only_on_request():
     tested_campaign = campaign(action(1, mint(1), rule="order.total > 3"), action(2, mint(1)))
     # The explanations are about the campaign, the action with a rule, and the action without one.
-    explanations = Bench(tested_campaign).run(facts(total=7), explaining=True, tracing=True).explanations
+    explanations = Bench(tested_campaign).run(facts(7), explaining=True, tracing=True).explanations
     assert [explanation.trace and explanation.trace["value"] for explanation in explanations] == [None, True, None]
-    untraced_explanations = Bench(tested_campaign).run(facts(total=7), explaining=True).explanations
+    untraced_explanations = Bench(tested_campaign).run(facts(7), explaining=True).explanations
     assert [explanation.trace for explanation in untraced_explanations] == [None, None, None]
 
 

@@ -54,11 +54,7 @@ def test_an_executor_gets_the_event_and_the_evaluated_parameters():
 
 
 @pytest.mark.parametrize(
-    ("refusal", "status", "aborts"),
-    [
-        pytest.param(TooTired("Later."), "skipped", False, id="conflict"),
-        pytest.param(NoFlag("None."), "failed", True, id="another refusal"),
-    ],
+    ("refusal", "status", "aborts"), [(TooTired("Later."), "skipped", False), (NoFlag("None."), "failed", True)]
 )
 def test_a_conflict_skips_the_effect_and_any_other_refusal_fails_it(refusal, status, aborts):
     actions = (

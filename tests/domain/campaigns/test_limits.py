@@ -37,18 +37,6 @@ def rule(limit, scope="member", kind="points", period="monthly", **more):
     return {"scope": scope, "type": kind, "period": period, "limit": limit, **more}
 
 
-def counter_of(kind, period, period_start, *, member_id=MEMBER_ID, ledger_account_id=ALL_ACCOUNTS):
-    """The key of a counter of the campaign 1, by default of the member of the event and all accounts."""
-    return CounterKey(
-        campaign_id=1,
-        member_id=member_id,
-        ledger_account_id=ledger_account_id,
-        type=kind,
-        period=period,
-        period_start=period_start,
-    )
-
-
 def test_a_mint_over_a_limit_is_cut_if_the_campaign_applies_parts():
     limited_campaign = campaign(
         action(1, MINT_TOTAL), limit_rules=(rule(100),), allow_partial_application_on_limit=True
@@ -163,7 +151,7 @@ def test_burns_and_discounts_count_no_points():
 @pytest.mark.parametrize("scope", ["member", "campaign"])
 def test_a_limit_of_transactions_counts_events_that_had_an_effect(scope, limit, allowed_events):
     limited_campaign = campaign(
-        action(1, mint(1), mint(1)), action(2, mint(1)), limit_rules=(rule(limit, scope=scope, kind="transactions"),)
+        action(1, mint(1), mint(1)), action(2, mint(1)), limit_rules=(rule(limit, scope, "transactions"),)
     )
     bench = Bench(limited_campaign)
     evaluations = [bench.run() for _ in range(4)]
@@ -180,11 +168,11 @@ def test_a_limit_of_transactions_counts_events_that_had_an_effect(scope, limit, 
 def test_an_event_without_an_effect_uses_up_no_transaction():
     limited_campaign = campaign(action(1, MINT_TOTAL), max_transactions_per_member=1)
     bench = Bench(limited_campaign)
-    events_without_points = [facts(), facts(total=0), facts(total="0.5")]
+    events_without_points = [facts(), facts(0), facts("0.5")]
     for event in events_without_points:
         assert bench.run(event).counted == []
-    assert bench.run(facts(total=5)).effects[0].status == "executed"
-    assert bench.run(facts(total=5)).effects[0].status == "skipped"
+    assert bench.run(facts(5)).effects[0].status == "executed"
+    assert bench.run(facts(5)).effects[0].status == "skipped"
 
 
 def test_the_monthly_limit_of_points_and_the_maximum_of_transactions_work_like_limit_rules():
@@ -220,7 +208,7 @@ def test_each_campaign_counts_for_itself():
 
 def test_a_limit_counts_each_member_individually_or_all_members_together():
     limited_campaign = campaign(
-        action(1, mint(10)), limit_rules=(rule(10, scope="member", period="total"), rule(15, scope="campaign"))
+        action(1, mint(10)), limit_rules=(rule(10, "member", period="total"), rule(15, "campaign"))
     )
     bench = Bench(limited_campaign)
     events = [facts(member_id=member_id, wallet_id=member_id * 10) for member_id in (1, 1, 2, 3)]
@@ -230,7 +218,7 @@ def test_a_limit_counts_each_member_individually_or_all_members_together():
 
 
 def test_counts_of_earlier_events_use_up_a_limit():
-    key = counter_of("points", "monthly", date(2026, 3, 1))
+    key = CounterKey(1, MEMBER_ID, ALL_ACCOUNTS, "points", "monthly", date(2026, 3, 1))
     limited_campaign = campaign(action(1, mint(10)), limit_rules=(rule(100),), allow_partial_application_on_limit=True)
     bench = Bench(limited_campaign, used_amounts={key: Decimal(95)})
     bench.run()
@@ -242,14 +230,11 @@ def test_counts_of_earlier_events_use_up_a_limit():
 def test_the_counts_of_an_event_are_reported_with_their_counters():
     limited_campaign = campaign(
         action(1, mint(10)),
-        limit_rules=(
-            rule(100, scope="campaign", kind="transactions", period="daily"),
-            rule(50, ledgerAccountKey="account-1"),
-        ),
+        limit_rules=(rule(100, "campaign", "transactions", "daily"), rule(50, ledgerAccountKey="account-1")),
     )
     counts = Bench(limited_campaign).run(facts(at=NOON)).counted
-    key_of_transactions = counter_of("transactions", "daily", date(2026, 3, 4), member_id=ALL_MEMBERS)
-    key_of_points = counter_of("points", "monthly", date(2026, 3, 1), ledger_account_id=1)
+    key_of_transactions = CounterKey(1, ALL_MEMBERS, ALL_ACCOUNTS, "transactions", "daily", date(2026, 3, 4))
+    key_of_points = CounterKey(1, MEMBER_ID, 1, "points", "monthly", date(2026, 3, 1))
     expected_counts = [
         Count(key_of_transactions, Decimal(1), campaign_id=1),
         Count(key_of_points, Decimal(10), campaign_id=1),
@@ -260,7 +245,7 @@ def test_the_counts_of_an_event_are_reported_with_their_counters():
 def test_a_mint_that_fails_counts_nothing():
     accounts = [account(max_supply=Decimal(5))]
     limited_campaign = campaign(
-        action(1, mint(10)), limit_rules=(rule(100), rule(1, scope="member", kind="transactions")), accounts=accounts
+        action(1, mint(10)), limit_rules=(rule(100), rule(1, "member", "transactions")), accounts=accounts
     )
     bench = Bench(limited_campaign, accounts=accounts)
     assert bench.run().effects[0].status == "failed"
@@ -285,7 +270,7 @@ def test_limits_discard_as_many_points_as_a_plain_model(rules, partial, events):
     limited_campaign = campaign(
         action(1, MINT_TOTAL),
         event_type=EVENT_TYPE,
-        limit_rules=tuple(rule(limit, scope=scope, kind=kind, period=period) for scope, kind, period, limit in rules),
+        limit_rules=tuple(rule(limit, scope, kind, period) for scope, kind, period, limit in rules),
         allow_partial_application_on_limit=partial,
     )
     bench = Bench(limited_campaign)
@@ -318,7 +303,7 @@ def test_limits_discard_as_many_points_as_a_plain_model(rules, partial, events):
 def test_parts_use_a_limit_up_to_the_last_point(limit, totals, scope):
     limited_campaign = campaign(
         action(1, MINT_TOTAL),
-        limit_rules=(rule(limit, scope=scope, period="total"),),
+        limit_rules=(rule(limit, scope, period="total"),),
         allow_partial_application_on_limit=True,
     )
     bench = Bench(limited_campaign)
@@ -342,7 +327,7 @@ def test_an_event_counts_in_the_period_in_which_it_happened():
 
 
 def test_a_reversal_lowers_a_counter_but_never_below_zero():
-    key = counter_of("points", "total", date(1, 1, 1))
+    key = CounterKey(1, MEMBER_ID, ALL_ACCOUNTS, "points", "total", date(1, 1, 1))
     counters = Counters({key: Decimal(8)})
     counters.reverse(Count(key, Decimal(3), campaign_id=1))
     assert counters.used_amount(key) == 8 - 3

@@ -34,7 +34,7 @@ def lines(prices):
 def order(*prices):
     """An order of items with these prices."""
     total, items = Decimal(sum(prices)), lines(prices)
-    event = facts(total, basket=Basket(MEMBER_ID, total, items=items))
+    event = facts(total, basket=Basket(MEMBER_ID, total, None, items))
     event.context["order"]["items"] = items
     event.context["balances"] = {"account-1": Decimal(0)}
     event.context["balancesAfter"] = dict(event.context["balances"])
@@ -74,7 +74,7 @@ def test_actions_of_campaigns_that_are_not_reevaluated_are_not_recorded():
 
 
 def test_no_action_of_an_event_without_an_order_is_recorded():
-    event = facts(total=Decimal(120))
+    event = facts(Decimal(120))
     event.context["order"] = None
     actions, _ = grant_actions(event, reevaluated_campaign(action(1, mint(5))))
     assert actions == []

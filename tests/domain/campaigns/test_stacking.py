@@ -32,7 +32,7 @@ def order(total=None, **items):
     """An order of items by their product codes; its total is the sum of their totals unless given."""
     lines = [{"productCode": code, "total": Decimal(price), "quantity": 1} for code, price in items.items()]
     whole = Decimal(total if total is not None else sum(items.values()))
-    event = facts(whole, basket=Basket(MEMBER_ID, whole, items=lines))
+    event = facts(whole, basket=Basket(MEMBER_ID, whole, None, lines))
     event.context["order"]["items"] = lines
     event.context["orderAfter"] = event.basket.remainder()
     return event
@@ -457,21 +457,13 @@ def test_in_a_group_an_exclusive_campaign_precedes_the_others():
     # The shirt costs 30, and the mug 10.
     ("discount", "amount", "shares"),
     [
-        pytest.param(percent(50, itemFilter=("=", SHIRTS)), 15, [(0, 15)], id="half of the shirt"),
-        pytest.param(percent(50, itemFilter=("=", SHIRTS), maxAmount=10), 10, [(0, 10)], id="at most 10.00"),
-        pytest.param(
-            cash(5, itemFilter=("=", "item.total >= 10.0")), 5, [(0, "3.75"), (1, "1.25")], id="5.00 off both in sum"
-        ),
-        pytest.param(
-            cash(5, itemFilter=("=", "item.total >= 10.0"), per="item"), 10, [(0, 5), (1, 5)], id="5.00 off each"
-        ),
-        pytest.param(percent(10, per="item"), 4, [(0, 3), (1, 1)], id="10 % of each"),
-        pytest.param(
-            percent(10, per="item", maxAmount=2), 2, [(0, "1.5"), (1, "0.5")], id="10 % of each, at most 2.00 in sum"
-        ),
-        pytest.param(
-            percent(50, maxAmount=("=", "order.total / 10.0")), 4, [(0, 3), (1, 1)], id="at most a tenth of the order"
-        ),
+        (percent(50, itemFilter=("=", SHIRTS)), 15, [(0, 15)]),
+        (percent(50, itemFilter=("=", SHIRTS), maxAmount=10), 10, [(0, 10)]),
+        (cash(5, itemFilter=("=", "item.total >= 10.0")), 5, [(0, "3.75"), (1, "1.25")]),
+        (cash(5, itemFilter=("=", "item.total >= 10.0"), per="item"), 10, [(0, 5), (1, 5)]),
+        (percent(10, per="item"), 4, [(0, 3), (1, 1)]),
+        (percent(10, per="item", maxAmount=2), 2, [(0, "1.5"), (1, "0.5")]),
+        (percent(50, maxAmount=("=", "order.total / 10.0")), 4, [(0, 3), (1, 1)]),
     ],
 )
 def test_a_discount_on_items_is_allocated_to_them(discount, amount, shares):

@@ -28,7 +28,6 @@ from domain.expressions.types import fits, join
         (MapOf(INT, STRING), MapOf(STRING, STRING), False),
         (MapOf(INT, STRING), ListOf(INT), False),
     ],
-    ids=str,
 )
 def test_an_argument_fits_a_parameter_of_its_type_or_a_wider_one(argument, parameter, is_fitting):
     assert fits(argument, parameter) is is_fitting
@@ -44,7 +43,6 @@ def test_an_argument_fits_a_parameter_of_its_type_or_a_wider_one(argument, param
         (ListOf(INT), ListOf(STRING), None),
         (ListOf(INT), MapOf(INT, STRING), None),
     ],
-    ids=str,
 )
 def test_lists_and_maps_have_a_common_type_if_their_parts_have_one(left, right, common_type):
     assert join(left, right) == common_type
@@ -62,7 +60,6 @@ def test_lists_and_maps_have_a_common_type_if_their_parts_have_one(left, right, 
         (True, (1, "a", 2), False),
         (True, (1,), False),
     ],
-    ids=str,
 )
 def test_a_function_takes_its_number_of_values_and_more_if_it_is_variadic(variadic, values, is_taken):
     overload = Overload((INT, STRING), BOOL, lambda *values: True, variadic=variadic)

@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.ledger.allocation import FIRST_NEW_LOT, Allocator, LotsMissing
 from domain.ledger.expiry import ExpiryCalendar
 from domain.ledger.extensions import ExtendLots, Extension
 from domain.ledger.lots import (
-    FIRST_NEW_LOT,
-    Allocator,
     ArrivedMint,
+    ChangedUse,
     Lot,
-    LotsMissing,
     LotUse,
     MoveLots,
     NewLot,
@@ -281,9 +280,11 @@ def test_restored_points_return_to_their_lots_and_extra_points_to_a_new_lot():
 def test_a_captured_transfer_keeps_the_lots_of_its_part_and_releases_the_rest():
     allocator = Allocator([lot(1, remaining=0, expires_in_days=1), lot(2, remaining=1, expires_in_days=2)])
     kept_uses, released_uses = split_uses([LotUse(1, Decimal(5)), LotUse(2, Decimal(4))], Decimal(6))
-    allocator.apply(
-        7, SettleLots(7, WALLET, ACCOUNT, kept_uses, released_uses, to_wallet_id=OTHER_WALLET, to_lots=Decimal(6))
+    changed_uses = (ChangedUse(ledger_transaction_id=7, ledger_lot_id=2, amount=Decimal(1)),)
+    captured_uses = SettleLots(
+        7, WALLET, ACCOUNT, kept_uses, released_uses, changed_uses, to_wallet_id=OTHER_WALLET, to_lots=Decimal(6)
     )
+    allocator.apply(7, captured_uses)
     assert remaining_by_lot(allocator) == {2: 4}
     assert allocator.allocation.changed_uses == {(7, 2): 1}
     assert [(new_lot.wallet_id, new_lot.remaining) for new_lot in allocator.allocation.new.values()] == [

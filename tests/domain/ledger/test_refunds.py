@@ -7,7 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from domain.ledger.lots import Allocator, Lot, LotUse, RestoreLots
+from domain.ledger.allocation import Allocator
+from domain.ledger.lots import Lot, LotUse, RestoreLots
 from domain.ledger.postings import Details, Holding, Stored
 from domain.ledger.records import BURN, REVERT, SETTLED
 from domain.ledger.refusals import AlreadyReverted, SupplyExceeded
@@ -53,10 +54,11 @@ def refund(ledger, payment, points, money, key="k"):
 
 
 def restored_amounts(step):
-    """(amounts that return, by id of the lot; id of the partly reverted burn, or None for its last refund)."""
+    """(amounts that return, and new uses of the partly reverted burn, both by id of the lot)."""
     [move] = step.lot_moves
     assert isinstance(move, RestoreLots)
-    return {use.ledger_lot_id: use.amount for use in move.returned}, move.partly_reverted_id
+    returned_amounts = {use.ledger_lot_id: use.amount for use in move.returned}
+    return returned_amounts, {use.ledger_lot_id: use.amount for use in move.changed_uses}
 
 
 def test_a_refund_returns_the_points_worth_its_money():
@@ -97,9 +99,9 @@ def test_a_revert_returns_the_points_that_earlier_refunds_have_left():
 
 def test_refunds_fill_the_lots_that_expire_last_first():
     ledger, payment = session(TRACKED), burn(uses=(SOON, LATE, NEVER))
-    assert restored_amounts(refund(ledger, payment, points=30, money=3)) == ({3: 20, 2: 10}, 8)
-    assert restored_amounts(refund(ledger, payment, points=45, money=4, key="k2")) == ({2: 40, 1: 5}, 8)
-    assert restored_amounts(refund(ledger, payment, points=25, money=3, key="k3")) == ({1: 25}, None)
+    assert restored_amounts(refund(ledger, payment, points=30, money=3)) == ({3: 20, 2: 10}, {3: 0, 2: 50 - 10})
+    assert restored_amounts(refund(ledger, payment, points=45, money=4, key="k2")) == ({2: 40, 1: 5}, {2: 0, 1: 30 - 5})
+    assert restored_amounts(refund(ledger, payment, points=25, money=3, key="k3")) == ({1: 25}, {})
 
 
 def test_a_refund_goes_to_the_lots_that_stored_refunds_have_left():
@@ -108,8 +110,8 @@ def test_a_refund_goes_to_the_lots_that_stored_refunds_have_left():
         session(TRACKED),
         burn(reverted_amount=Decimal(40), uses=(SOON, LotUse(2, Decimal(30), NOON + 2 * DAY))),
     )
-    assert restored_amounts(refund(ledger, payment, points=35, money=3)) == ({2: 30, 1: 5}, 8)
-    assert restored_amounts(refund(ledger, payment, points=25, money=3, key="k2")) == ({1: 25}, None)
+    assert restored_amounts(refund(ledger, payment, points=35, money=3)) == ({2: 30, 1: 5}, {2: 0, 1: 30 - 5})
+    assert restored_amounts(refund(ledger, payment, points=25, money=3, key="k2")) == ({1: 25}, {})
 
 
 def test_a_refund_lowers_the_stored_uses_of_the_burn():

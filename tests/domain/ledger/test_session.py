@@ -13,7 +13,8 @@ from itertools import count
 
 import pytest
 
-from domain.ledger.lots import Allocator, Lot, LotUse
+from domain.ledger.allocation import Allocator
+from domain.ledger.lots import Lot, LotUse
 from domain.ledger.postings import Capture, Details, Fiat, Holding, Posting, Stored, position_of, temporary_id
 from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED, TRANSFER
 from domain.ledger.refusals import (
