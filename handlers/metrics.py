@@ -45,6 +45,12 @@ _count_errors = Counter(
     ("organization", "mission"),
 )
 
+# The organization, campaign and mission of each rule that errors are counted for by name. Their number has a maximum: a
+# process keeps each combination of labels until it ends, and a scrape of `/metrics` reads them all.
+_failed_rules: set[tuple[int, int | None, int | None]] = set()
+_MAX_FAILED_RULES = 1_000
+_FURTHER_RULE = "other"
+
 # The labelled metrics, which are found here faster than by `labels`.
 _counters: dict[tuple[str, str, int], Counter] = {}
 _histograms: dict[tuple[str, str], Histogram] = {}
@@ -79,11 +85,17 @@ def count_refused_client() -> None:
 
 
 def count_error(organization_id: int, error: RuleError) -> None:
-    """Count one rule, or one count expression of a mission, that failed for an event."""
-    if error.mission_id is None:
-        _rule_errors.labels(str(organization_id), str(error.campaign_id)).inc()
-    else:
-        _count_errors.labels(str(organization_id), str(error.mission_id)).inc()
+    """Count one rule, or one count expression of a mission, that failed for an event.
+
+    The first campaigns and missions of this process have a label each, all further ones of an organization share one.
+    """
+    counter, record_id = (
+        (_rule_errors, error.campaign_id) if error.mission_id is None else (_count_errors, error.mission_id)
+    )
+    rule = organization_id, error.campaign_id, error.mission_id
+    if len(_failed_rules) < _MAX_FAILED_RULES:
+        _failed_rules.add(rule)
+    counter.labels(str(organization_id), str(record_id) if rule in _failed_rules else _FURTHER_RULE).inc()
 
 
 def watch_pool(engine: Engine) -> None:

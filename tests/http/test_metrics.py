@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from prometheus_client import Counter
 from sqlalchemy import text
 
+from domain.campaigns.outcomes import RuleError
+from handlers import metrics
 from handlers.http.app import create_app
 from persistence.engine import create_engine
 from tests.builders.queue import send
@@ -99,3 +102,34 @@ def test_metrics_are_served_without_the_database(settings):
     assert b"loyalty_http_requests" in reply.content
     assert b"loyalty_queue" not in reply.content
     assert b"loyalty_webhook" not in reply.content
+
+
+def test_errors_of_rules_have_a_maximum_of_labels_in_a_process(monkeypatch):
+    assert metrics._MAX_FAILED_RULES == 1000
+    monkeypatch.setattr(metrics, "_failed_rules", set())
+    monkeypatch.setattr(metrics, "_MAX_FAILED_RULES", 3)
+    monkeypatch.setattr(
+        metrics, "_rule_errors", Counter("rule_errors", "x", ("organization", "campaign"), registry=None)
+    )
+    monkeypatch.setattr(
+        metrics, "_count_errors", Counter("count_errors", "x", ("organization", "mission"), registry=None)
+    )
+    for campaign_id in (1, 2, 3, 4, 2):
+        metrics.count_error(7, RuleError(campaign_id, None, "x", None))
+    metrics.count_error(7, RuleError(None, None, "x", None, mission_id=1))
+    for campaign_id in (1, 2):
+        metrics.count_error(8, RuleError(campaign_id, None, "x", None))
+    assert counts_by_label(metrics._rule_errors) == {
+        ("7", "1"): 1,
+        ("7", "2"): 2,
+        ("7", "3"): 1,
+        ("7", "other"): 1,
+        ("8", "other"): 2,
+    }
+    assert counts_by_label(metrics._count_errors) == {("7", "other"): 1}
+
+
+def counts_by_label(counter) -> dict[tuple[str, ...], float]:
+    """The counts of a counter, by the values of its labels."""
+    [family] = counter.collect()
+    return {tuple(sample.labels.values()): sample.value for sample in family.samples if sample.name.endswith("_total")}
