@@ -28,11 +28,18 @@ from handlers.http.routing import Routing, SurfaceResolver
 from handlers.http.security import Authenticate, refuse_every_key, security_map
 from handlers.http.threads import FairThreads, Threads
 from handlers.http.throttle import Throttle
-from handlers.http.token_threads import PASSWORD_THREADS, SECRET_THREADS, TokenThreads
+from handlers.http.token_threads import (
+    PASSWORD_THREADS,
+    SECRET_THREADS,
+    FindOrganization,
+    TokenThreads,
+    find_no_organization,
+)
 from handlers.http.tracing import Traced
 from handlers.http.wsgi import OneHopWsgi
 from handlers.messages.validation import Schemas
 from handlers.services.partners.authentication import KeyAuthenticator
+from handlers.services.sign_in import ClientOrganizations
 from handlers.services.tokens import Authenticator
 from handlers.services.unit_of_work.evaluation import limit_evaluation
 from handlers.settings import Settings
@@ -80,6 +87,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
                 no_figures if replica is None else _figures(replica, replication.lag),
             ),
             authenticate_key=KeyAuthenticator(engine),
+            find_organization=ClientOrganizations(engine),
         )
 
 
@@ -124,14 +132,16 @@ def build_app(
     settings: Settings,
     site: Site | None = None,
     authenticate_key: Authenticate = refuse_every_key,
+    find_organization: FindOrganization = find_no_organization,
 ) -> ASGIApp:
     """Build the application of OpenAPI 3.0.3 documents, one for each surface; `dispatch` runs their operations.
 
-    `authenticate` finds the caller of an access token, `authenticate_key` that of an API key. The application uses the
-    settings for threads, sizes of bodies, timeouts and rates, and `validate_responses`.
+    `authenticate` finds the caller of an access token, `authenticate_key` that of an API key, `find_organization` the
+    organization of a client who requests a token. The application uses the settings for threads, sizes of bodies,
+    timeouts and rates, and `validate_responses`.
     """
     workers, page_threads = FairThreads(settings.threads, "operation"), Threads(_PAGE_THREADS, "page")
-    token_threads = TokenThreads()
+    token_threads = TokenThreads(lambda: workers.of(None), find_organization)
     dry_run_threads = FairThreads(DRY_RUN_THREADS, "dry-run")
     throttle = Throttle(settings)
     request_seconds = settings.request_timeout_ms / 1000

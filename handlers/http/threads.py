@@ -62,7 +62,8 @@ class _Work:
 class FairThreads:
     """At most `count` threads; `of(organization)` is the executor of an organization's work.
 
-    The threads can also be shared by other things than organizations, such as clients.
+    Waiting work begins in turns, one of each organization. The work of an organization begins in turns of its clients,
+    if `of` was called with clients.
     """
 
     def __init__(self, count: int, name: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -72,31 +73,35 @@ class FairThreads:
         # Notified when a work ends.
         self._lock = threading.Condition()
         self._is_closing = False
-        self._waiting: OrderedDict[Hashable, deque[_Work]] = OrderedDict()
+        # By organization, then by client.
+        self._waiting: OrderedDict[Hashable, OrderedDict[Hashable, deque[_Work]]] = OrderedDict()
         self._running: Counter[Hashable] = Counter()
         # The time of the last call of each organization, the latest at the end.
         self._last_calls: OrderedDict[Hashable, float] = OrderedDict()
 
-    def of(self, organization: Hashable) -> Share:
-        """The executor of an organization's work; None is work before the organization is found."""
-        return Share(self, organization)
+    def of(self, organization: Hashable, client: Hashable = None) -> Share:
+        """The executor of the work of an organization, or of one of its clients.
+
+        The organization None is work before the organization is found.
+        """
+        return Share(self, organization, client)
 
     def has_waiting_work(self) -> bool:
         """True if work waits for a thread."""
         return bool(self._waiting)
 
-    def submit(self, organization: Hashable, do: Callable[[], Any]) -> Future[Any]:
+    def submit(self, organization: Hashable, client: Hashable, do: Callable[[], Any]) -> Future[Any]:
         """Have work done by one of the threads; raises RuntimeError while they end."""
         work = _Work(Future(), do)
         with self._lock:
             if self._is_closing:
                 raise RuntimeError("the threads are ending")
-            # One thread cannot be shared. Then the last calls are not needed, and clients who ask for tokens, of whom
-            # there may be any number, would fill the memory.
+            # One thread cannot be shared. Then the last calls are not needed, and the addresses of token requests, of
+            # which there may be any number, would fill the memory.
             if organization is not None and self._count > 1:
                 self._last_calls[organization] = self._clock()
                 self._last_calls.move_to_end(organization)
-            self._waiting.setdefault(organization, deque()).append(work)
+            self._waiting.setdefault(organization, OrderedDict()).setdefault(client, deque()).append(work)
             self._start_waiting_work()
         return work.future
 
@@ -116,12 +121,11 @@ class FairThreads:
             if not below_maximum:
                 return
             organization = below_maximum[0]
-            works = self._waiting[organization]
+            clients = self._waiting[organization]
+            client, works = next(iter(clients.items()))
             work = works.popleft()
-            if works:
-                self._waiting.move_to_end(organization)
-            else:
-                del self._waiting[organization]
+            _end_turn(clients, client)
+            _end_turn(self._waiting, organization)
             self._running[organization] += 1
             self._threads().submit(self._run, organization, work)
 
@@ -151,16 +155,25 @@ class FairThreads:
                 self._lock.notify_all()
 
 
-class Share(Executor):
-    """The executor of one organization's work by fair threads."""
+def _end_turn(waiting: OrderedDict[Hashable, Any], name: Hashable) -> None:
+    """Let all others begin before the next work of this organization or client; forget it if no work is left."""
+    if waiting[name]:
+        waiting.move_to_end(name)
+    else:
+        del waiting[name]
 
-    def __init__(self, threads: FairThreads, organization: Hashable) -> None:
+
+class Share(Executor):
+    """The executor of the work of one organization or client by fair threads."""
+
+    def __init__(self, threads: FairThreads, organization: Hashable, client: Hashable) -> None:
         self._fair_threads = threads
         self._organization = organization
+        self._client = client
 
     def submit(self, do: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Have work done for the organization by one of the threads."""
-        return self._fair_threads.submit(self._organization, partial(do, *args, **kwargs))
+        """Have work done for the organization or client by one of the threads."""
+        return self._fair_threads.submit(self._organization, self._client, partial(do, *args, **kwargs))
 
     def has_waiting_work(self) -> bool:
         """True if work waits for a thread, of this organization or another."""

@@ -5,11 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
 from domain.access import Grant, narrow_grant
 from domain.users import PasswordChangeRequired
 from handlers.call import Call, RequestContext
 from handlers.services import passwords, tokens
-from persistence import organizations, users
+from persistence import organizations, transactions, users
+from persistence.engine import autocommit
 from persistence.users import Credentials
 
 # Every number of so many digits fits the 64-bit ids of the database.
@@ -54,6 +58,29 @@ class SignIn:
     user: Credentials
     new_hash: str | None = None
     is_new_password: bool = False
+
+
+class ClientOrganizations:
+    """Finds the organizations of the clients of token requests, before their credentials are checked."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._read_engine = autocommit(engine)
+
+    def __call__(self, headers: Mapping[str, str], body: TokenRequest) -> int | None:
+        """The id of the organization for which the client requests a token; None if there is no such client.
+
+        Also None if the database does not respond: the check of the credentials reports that.
+        """
+        try:
+            client_id, _ = _credentials(headers, body)
+            organization_id = _organization_id(body.organization_id)
+            user = transactions.read(
+                self._read_engine, lambda db: users.find_credentials(db, client_id, organization_id)
+            )
+        # psycopg2 raises ValueError for a text that PostgreSQL cannot store.
+        except (TokenRefused, SQLAlchemyError, ValueError):
+            return None
+        return None if user is None else user.organization_id
 
 
 def check_credentials(context: RequestContext) -> SignIn | TokenRefused:
