@@ -16,14 +16,19 @@ from persistence.tables.organizations import loyalty_programs, loyalty_tiers
 from persistence.tables.referrals import referral_programs
 from persistence.tables.triggers import triggers
 
+BYTES_OF_RECORD = 2_048
+"""The size of a record without its texts: about the memory that a process needs for a mission with a short name."""
+
 
 def _select_size(table: Table, *conditions: ColumnElement[bool]) -> Select[Any]:
-    """The SELECT of the total bytes of the texts, lists and JSON values in an organization's rows of the table."""
+    """The SELECT of the total size of an organization's rows of the table: BYTES_OF_RECORD each, and their texts.
+
+    Texts are the texts, lists and JSON values.
+    """
     texts = [column for column in table.c if isinstance(column.type, JSON | ARRAY | String)]
+    size_of_row = BYTES_OF_RECORD + func.octet_length(func.concat_ws("", *texts))
     of_organization = table.c.organization_id == bindparam("organization_id")
-    return select(func.sum(func.octet_length(func.concat_ws("", *texts))).label("size")).where(
-        of_organization, *conditions
-    )
+    return select(func.sum(size_of_row).label("size")).where(of_organization, *conditions)
 
 
 _SIZES = union_all(
@@ -39,6 +44,6 @@ _TOTAL = compile_statement(select(func.coalesce(func.sum(_SIZES.c.size), 0)))
 
 
 def configuration_bytes(db: Connection, organization_id: int) -> int:
-    """The bytes of the texts, lists and JSON values of an organization's active configuration."""
+    """The size of an organization's active configuration: of its records, and of their texts, lists and JSON values."""
     [(size,)] = query(db, _TOTAL, {"organization_id": organization_id})
     return int(size)

@@ -63,7 +63,7 @@ class Configuration:
     the active triggers. `member_accounts` are the accounts whose points can change tiers, or expire depending on the
     tier. `schedules_of_periods` are the tier schedules that count the points of a period. `activity_types` are the
     types of events that keep points alive; `possible_derived_types` are the types of derived events that can occur.
-    `location_timezones` has the time zones of locations, by code. `size` is in bytes of texts and JSON in the database.
+    `location_timezones` has the time zones of locations, by code. `size` is that of `configuration_bytes`.
 
     `speaks_of_missions` is True if an expression reads the progress of missions, or an effect advances one;
     `reads_orders` if an expression depends on earlier orders of the member; `reads_order_after` if an expression reads
@@ -377,11 +377,11 @@ def _compiled_missions(
 
 def _by_type(missions_: Iterable[CompiledMission]) -> dict[str, tuple[CompiledMission, ...]]:
     """The active missions by the type of the events that they count."""
-    by_type: dict[str, tuple[CompiledMission, ...]] = {}
+    by_type: defaultdict[str, list[CompiledMission]] = defaultdict(list)
     for mission in missions_:
         if mission.mission.active:
-            by_type[mission.mission.event_type] = (*by_type.get(mission.mission.event_type, ()), mission)
-    return by_type
+            by_type[mission.mission.event_type].append(mission)
+    return {event_type: tuple(missions_of_type) for event_type, missions_of_type in by_type.items()}
 
 
 def _counts_by_missions(mission: CompiledMission) -> bool:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection
 
 from domain.problems import FieldFault, InvalidRequest
-from persistence.configuration_sizes import configuration_bytes
+from persistence.configuration_sizes import BYTES_OF_RECORD, configuration_bytes
 
 MAX_CONFIGURATION_BYTES = 16 * 1024 * 1024
 
@@ -22,7 +22,8 @@ def limit_configuration(db: Connection, organization_id: int) -> Iterator[None]:
     size = configuration_bytes(db, organization_id)
     if size > max(before, MAX_CONFIGURATION_BYTES):
         detail = (
-            f"The organization's configuration would have {size:,} bytes of texts and JSON, more than the maximum of "
-            f"{MAX_CONFIGURATION_BYTES:,}; make matchers, rules or texts shorter, or deactivate campaigns or audiences."
+            f"The organization's configuration would have {size:,} bytes, more than the maximum of "
+            f"{MAX_CONFIGURATION_BYTES:,}. Each record counts {BYTES_OF_RECORD:,} bytes in addition to its texts and "
+            "JSON. Make matchers, rules or texts shorter, or deactivate campaigns or audiences."
         )
         raise InvalidRequest([FieldFault(detail, pointer="")])

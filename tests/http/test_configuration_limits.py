@@ -9,7 +9,7 @@ import pytest
 
 from handlers.services import configuration, limit_configuration
 from persistence import organizations, transactions
-from persistence.configuration_sizes import configuration_bytes
+from persistence.configuration_sizes import BYTES_OF_RECORD, configuration_bytes
 
 
 @pytest.fixture
@@ -41,13 +41,13 @@ def load(api, organization_id):
 def test_a_configuration_grows_up_to_its_limit_and_can_be_made_smaller(organization, size, monkeypatch):
     administration = organization.administration
     first_audience = administration.post("/audiences", audience(10_000), expect=201)["audience"]
-    monkeypatch.setattr(limit_configuration, "MAX_CONFIGURATION_BYTES", size() + 8_000)
+    monkeypatch.setattr(limit_configuration, "MAX_CONFIGURATION_BYTES", size() + 10_000)
     administration.post("/audiences", audience(6_000), expect=201)
     monkeypatch.setattr(limit_configuration, "MAX_CONFIGURATION_BYTES", size() + 100)
     size_at_limit = size()
     refusal = administration.post("/audiences", audience(4_000), expect=400)
     assert refusal["detail"].startswith("The organization's configuration would have ")
-    assert "make matchers, rules or texts shorter" in refusal["detail"]
+    assert "Make matchers, rules or texts shorter" in refusal["detail"]
     administration.put(f"/audiences/{first_audience['audienceId']}", audience(14_000), expect=400)
     account = {"alias": "large", "name": "Large", "active": True, "isRevolving": False, "chainSyncEnabled": False}
     ledger_id = administration.get("/ledgers")["results"][0]["ledgerId"]
@@ -60,8 +60,74 @@ def test_a_configuration_grows_up_to_its_limit_and_can_be_made_smaller(organizat
     # 8,000 letters in place of 10,000.
     assert size_at_limit - 2_100 < size() < size_at_limit - 1_900
     administration.put(f"/audiences/{first_audience['audienceId']}", audience(8_000, active=False))
-    # An inactive audience does not count: 10,000 letters and its other fields fewer.
-    assert size_at_limit - 10_400 < size() < size_at_limit - 9_900
+    # An inactive audience does not count: 10,000 letters, the record and its other fields fewer.
+    assert size_at_limit - 12_450 < size() < size_at_limit - 11_950
+
+
+def bodies_by_path(organization):
+    """A body for each list to which a record of the configuration can be added."""
+    created, administration = organization.created, organization.administration
+    campaign = {"code": "one", "name": "One", "active": True}
+    campaign_id = administration.post("/campaigns", campaign)["campaign"]["campaignId"]
+    condition = {"field": "categoryCode", "operator": "equals", "value": "hot"}
+    minting = {"effectId": "mint-points", "params": [{"id": "amount", "value": 5}]}
+    account = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+    tier = {"name": "Gold", "active": True, "minRequiredPoints": 100, "tierOrder": 1}
+    program = {"ledgerId": created.ledger_id, "description": "Spare", "setAsDefault": False}
+    return {
+        "/audiences": audience(0),
+        "/badges": {"name": "B", "maxAmount": 1, "active": True},
+        "/campaigns": {**campaign, "code": "two"},
+        f"/campaigns/{campaign_id}/actions": {"effects": {"items": [minting]}, "status": "running", "priority": 1},
+        "/custom-event-types": {"name": "Cup", "apiCode": "cup", "schemaType": "custom"},
+        f"/ledgers/{created.ledger_id}/accounts": account,
+        "/loyalty-programs": program,
+        f"/loyalty-programs/{created.loyalty_program_id}/tiers": tier,
+        "/matchers": {
+            "name": "Hot",
+            "type": "item-matcher",
+            "matcher": {"operator": "AND", "conditions": [condition]},
+        },
+        "/missions": {"name": "M", "eventType": "cup", "maxRepetitions": 1, "goalCount": 5},
+        "/referral-programs": {"name": "F", "code": "f", "active": True, "maxPerCode": 9, "eventType": "cup"},
+        "/stacking-groups": {"name": "Offers", "mode": "best"},
+        "/triggers": {"triggerKey": "t", "type": "WebHook", "name": "T", "settings": {"url": "https://told.invalid/"}},
+    }
+
+
+def test_each_record_of_the_configuration_has_a_size_without_its_texts(organization, size, monkeypatch):
+    for path, body in bodies_by_path(organization).items():
+        surface = organization.integration if path == "/badges" else organization.administration
+        size_before = size()
+        # The texts of the record need at least one byte, and less than the record.
+        monkeypatch.setattr(limit_configuration, "MAX_CONFIGURATION_BYTES", size_before + BYTES_OF_RECORD)
+        assert "would have" in surface.post(path, body, expect=400)["detail"]
+        assert size() == size_before
+        monkeypatch.setattr(limit_configuration, "MAX_CONFIGURATION_BYTES", size_before + 2 * BYTES_OF_RECORD)
+        surface.post(path, body, expect=201)
+        assert size_before + BYTES_OF_RECORD < size() <= size_before + 2 * BYTES_OF_RECORD
+
+
+def test_a_configuration_above_its_limit_can_be_read_changed_and_used(organization, monkeypatch):
+    integration = organization.integration
+    badge = {"name": "Early", "maxAmount": 1, "active": True}
+    key = integration.post("/badges", badge, expect=201)["badge"]["badgeKey"]
+    monkeypatch.setattr(limit_configuration, "MAX_CONFIGURATION_BYTES", 1_000)
+    integration.patch(f"/badges/{key}", {"name": "Lark"})
+    assert integration.get(f"/badges/{key}")["badge"]["name"] == "Lark"
+    organization.member("ana")
+    integration.post(f"/members/ana/badges/{key}/assign", {}, expect=200)
+    integration.post("/badges", badge, expect=400)
+
+
+def test_missions_are_grouped_by_type_in_their_order(organization):
+    administration = organization.administration
+    for event_type in ("member-created", "member-updated", "member-created"):
+        mission = {"name": "M", "eventType": event_type, "maxRepetitions": 1, "goalCount": 5}
+        administration.post("/missions", {**mission, "active": True}, expect=201)
+    mission_configuration = load(organization.api, organization.id)
+    first, second, third = mission_configuration.missions.values()
+    assert mission_configuration.missions_by_type == {"member-created": (first, third), "member-updated": (second,)}
 
 
 def test_a_body_of_the_configuration_is_at_most_256_kib(organization):
