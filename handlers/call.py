@@ -160,7 +160,7 @@ class Execution:
     new_key: Callable[[], str] = new_uuid
     is_quiet: bool = False
     limits_messages: bool = False
-    # Until when each call of a batch may evaluate rules, by the origin of its events; set at its first event.
+    # Until when the events of each origin may evaluate rules: of a call of a batch, a queued event, or a step of a job.
     deadlines: dict[EventOrigin, Deadline] = field(default_factory=dict)
 
     @property

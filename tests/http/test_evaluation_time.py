@@ -1,12 +1,17 @@
-"""The expressions of all events of a call share one time limit."""
+"""The expressions of all events of a call share one time limit, and so do a queued event and what it causes."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from handlers.server.jobs import expire_points
 from handlers.services.unit_of_work import evaluation
 from tests.builders.campaigns import mint
-from tests.builders.tracking import Shop, event, running
+from tests.builders.points import Points
+from tests.builders.queue import drain, outcome, send
+from tests.builders.tracking import GENERIC, Shop, event, running
 
 # Compares each number of the payload with each other one until it finds the same.
 RULE = "event.payload.numbers.all(n, event.payload.numbers.exists(m, m == n))"
@@ -48,3 +53,43 @@ def test_rules_of_events_that_a_mint_causes_share_the_time_limit_of_the_call(sho
     shop.give(member, 1)
     # Only the minted point: the rule of the campaign fails.
     assert shop.balance(member) == rewarded_balance + 1
+
+
+@pytest.fixture
+def slow_rules(monkeypatch):
+    """Let each evaluated event take half a second of CPU time, before its rules are evaluated."""
+    clock = SimpleNamespace(seconds=0.0)
+    take_deadline = evaluation._deadline
+
+    def take_time_and_deadline(unit, tracked):
+        deadline = take_deadline(unit, tracked)
+        clock.seconds += 0.5
+        return deadline
+
+    monkeypatch.setattr(evaluation, "time", SimpleNamespace(thread_time=lambda: clock.seconds))
+    monkeypatch.setattr(evaluation, "_deadline", take_time_and_deadline)
+
+
+def test_a_queued_event_shares_two_seconds_with_all_that_it_causes(shop, slow_rules):
+    shop.campaign(running(*(mint(1) for _ in range(5)), rule=RULE_WITHOUT_PAYLOAD), eventType=GENERIC)
+    shop.campaign(running(mint(100), rule=RULE_WITHOUT_PAYLOAD), eventType="ledger-transaction-created")
+    member = shop.member()
+    # Both events have the same origin.
+    receipts = send(shop, event(member), event(member))
+    drain(shop)
+    assert [len(outcome(shop, receipt)["result"]["errors"]) for receipt in receipts] == [0, 0]
+    # The rules of the queued event and of two caused events begin before the two seconds have passed.
+    assert shop.balance(member) == 2 * (5 + 2 * 100)
+
+
+@pytest.mark.parametrize(("seconds", "points"), [(1.75, 3), (1.25, 2)])
+def test_the_due_events_of_a_step_of_a_job_share_the_time_of_a_call(shop, slow_rules, monkeypatch, seconds, points):
+    monkeypatch.setattr(evaluation, "_call_seconds", seconds)
+    shop.campaign(running(mint(1), rule=RULE_WITHOUT_PAYLOAD), eventType="points-expired")
+    members = [shop.member() for _ in range(4)]
+    for member in members:
+        shop.give(member, 10)
+    expire_all = "UPDATE ledger_lots SET expires_at = created_at WHERE organization_id = :id"
+    Points.default(shop.organization).change(expire_all, id=shop.organization.id)
+    expire_points(shop.organization.api.engine, shop.organization.id)
+    assert sum(shop.balance(member) for member in members) == points

@@ -65,8 +65,8 @@ def test_the_events_of_a_dry_run_share_the_time_of_one_event(clock):
     assert [spend(clock, dry_run) for _ in range(2)] == [10, 0]
 
 
-def test_queued_and_imported_events_each_have_their_own_time(clock):
-    execution = Execution(db=None, organization=None, now=datetime(2026, 5, 1, tzinfo=UTC), request_id="queue")
-    assert [spend(clock, unit(execution)) for _ in range(4)] == [10, 10, 10, 10]
+def test_the_events_of_a_step_of_a_job_or_import_share_the_time_of_a_call(clock):
+    execution = Execution(db=None, organization=None, now=datetime(2026, 5, 1, tzinfo=UTC), request_id="expire")
+    assert [spend(clock, unit(execution)) for _ in range(4)] == [10, 10, 5, 0]
     import_unit = unit(call(None))
-    assert [spend(clock, import_unit) for _ in range(4)] == [10, 10, 10, 10]
+    assert [spend(clock, import_unit) for _ in range(4)] == [10, 10, 5, 0]

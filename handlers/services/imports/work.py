@@ -56,8 +56,8 @@ _UNEXPECTED = "The row could not be imported. The log of the worker has the reas
 # A compressed file may always have this many bytes when decompressed, however small it is.
 _ALWAYS_UNPACKED_BYTES = 16 * 1024 * 1024
 # Campaigns may take long for each row, so the time is checked after few rows: the first time after `_EVALUATED_FIRST`,
-# then after the number that fits into half of the step's remaining time, at most `_MAX_EVALUATED`. If each row takes as
-# long as an event may (LOYALTY_EVALUATION_MS), 40 rows keep a worker for ten seconds.
+# then after the number that fits into half of the step's remaining time, at most `_MAX_EVALUATED`. The rules of all
+# these rows have the time of a call (LOYALTY_CALL_EVALUATION_MS), which is enough for 20 of the longest events.
 _EVALUATED_FIRST, _MAX_EVALUATED = 20, 40
 # After each crash at the same rows, the number of rows at once is divided by `_CRASH_DIVISOR`. After `_MAX_CRASHES`
 # crashes the import fails.

@@ -67,6 +67,8 @@ _EXECUTORS: Mapping[str, Callable[[UnitOfWork], Executor]] = {
 # The CPU time for the expressions of an event and of a call, for all units of work of this process.
 _event_seconds = Settings.evaluation_ms / 1000
 _call_seconds = Settings.call_evaluation_ms / 1000
+# The CPU time for a queued event and all that it causes; a larger `call_evaluation_ms` does not extend it.
+_QUEUED_SECONDS = 2.0
 
 
 def limit_evaluation(settings: Settings) -> None:
@@ -131,6 +133,10 @@ def process_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     if tracked.tracked_at is not None:
         # Its key was returned before, so that requests may have used keys that begin with it.
         tracked.new_prefix = unit.new_key()
+        if not unit.execution.is_awaited:
+            # Each queued event has a time of its own, with all that it causes, even if one call queued several.
+            of_queued = Deadline(_QUEUED_SECONDS, time.thread_time)
+            unit.execution.deadlines[tracked.origin] = call_deadline().earlier(of_queued)
     if tracked.cause_id is None:
         # A derived event of a request, of depth 1, counts as a caused event itself.
         unit.caused_count, unit.basket = tracked.depth, None
@@ -232,20 +238,16 @@ def call_deadline() -> Deadline:
 
 
 def _deadline(unit: UnitOfWork, tracked: TrackedEvent) -> Deadline:
-    """The deadline of an event's expressions, in CPU time of this thread: the event's own, or its call's if earlier.
+    """The deadline of an event's expressions, in CPU time of this thread: the event's own, or its origin's if earlier.
 
-    The time of a call begins with its first event, so that no other call of the batch uses any of it. All events of a
-    dry run share the time of one event, as people wait for it. The worker has no limit for calls: no caller waits.
+    The time of a call, or of a step of a job, begins with its first event, so that no other call of the batch uses any
+    of it. All events of a dry run share the time of one event, as people wait for it.
     """
-    of_event = event_deadline()
-    execution = unit.execution
-    if not execution.is_awaited:
-        return of_event
-    of_call = execution.deadlines.get(tracked.origin)
-    if of_call is None:
-        of_call = of_event if unit.is_dry_run else call_deadline()
-        execution.deadlines[tracked.origin] = of_call
-    return of_event.earlier(of_call)
+    of_event, deadlines = event_deadline(), unit.execution.deadlines
+    of_origin = deadlines.get(tracked.origin)
+    if of_origin is None:
+        of_origin = deadlines[tracked.origin] = of_event if unit.is_dry_run else call_deadline()
+    return of_event.earlier(of_origin)
 
 
 def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evaluator:
