@@ -272,8 +272,8 @@ class CouponService:
             transaction_id = self._charge.reverse(usage.ledger_transaction_id, details, key)
         if usage.is_use or lot is None:
             return self._revert_use(usage, lot, details, key, transaction_id)
-        lot_after = lot.after_reverted_assignment(usage.amount_assigned, self._state.at)
-        return self._record_reversal(usage, usage.amount_assigned, lot_after, details, key, transaction_id)
+        lot_after = lot.after_reverted_assignment(lot.amount, self._state.at)
+        return self._record_reversal(usage, lot.amount, lot_after, details, key, transaction_id)
 
     def reverse(self, usage_id: int, details: UsageDetails) -> CouponUsage | None:
         """Reverse the unused part of an event's usage, without its points; return None if everything is used.

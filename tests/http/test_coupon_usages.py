@@ -10,9 +10,10 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import text
 
+from tests.builders.campaigns import effect
 from tests.builders.coupons import CouponBooks
 from tests.builders.tiers import TierSchedule
-from tests.builders.tracking import Shop, key
+from tests.builders.tracking import Shop, event, key, running
 
 KEY_REUSED = "/problems/key-reused"
 CODES_BY_TYPE = {"single": ["ALL"], "list": ["A-1", "A-2", "A-3"], "generated": [], "codeless": []}
@@ -546,6 +547,25 @@ def test_a_forced_revert_claws_a_used_coupon_back(administration):
     # A used code is not assigned to another member.
     assert administration.assign(other_member, book, expect=409) == "/problems/coupon-out-of-stock"
     assert administration.assign(other_member, book, code="E-1", expect=409) == "/problems/coupon-code-held"
+
+
+def test_a_forced_revert_takes_only_what_is_left_of_an_assignment_of_a_cancelled_event(administration):
+    book, ana = administration.book(maxAssignedPerMember=2, maxCouponCount=2), administration.member()
+    shop, member = administration.shop, ana["loyaltyMemberId"]
+    shop.campaign(running(effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=2)))
+    result = shop.track_one(event(member))
+    [assignment] = shop.integration.get(f"/members/{member}/coupon-usages")["results"]
+    usage = administration.use(ana, book)
+    administration.use(ana, book)
+    # Both coupons are used, so the cancellation takes none; then the revert of one use takes this coupon.
+    shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
+    assert administration.revert(ana, usage)["amountAssigned"] == -1
+    reversal = administration.revert(ana, assignment, force=True)
+    assert (reversal["amountAssigned"], reversal["updatedTotalAssigned"]) == (-1, 0)
+    assert administration.totals(book) == (0, 1)
+    # Of the two coupons of the book, two can be assigned again, since no assignment is left.
+    administration.assign(ana, book, amount=2)
+    assert administration.assign(ana, book, expect=409) == "/problems/coupon-out-of-stock"
 
 
 def test_uses_of_a_code_can_be_reverted_individually_or_all_at_once(integration):
