@@ -8,7 +8,7 @@ import re
 import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,26 +17,8 @@ from domain.triggers import ENTITY_CHANGE
 
 # IPv4 addresses inside IPv6 ones that a translator on the way would convert back.
 _NAT64 = IPv6Network("64:ff9b::/96")
-# Networks that are not public, though some versions of Python regard them as global.
-_NOT_PUBLIC = tuple(
-    map(
-        ip_network,
-        (
-            # The address by which machines of Azure reach its management: it only responds inside Azure.
-            "168.63.129.16/32",
-            # Assignments of the IETF; some clouds serve the metadata of a machine here.
-            "192.0.0.0/24",
-            # Relays to tunnels (6to4), which are out of use.
-            "192.88.99.0/24",
-            # For documentation.
-            "3fff::/20",
-            # Translators inside an organization.
-            "64:ff9b:1::/48",
-            # Packets to be discarded.
-            "100:0:0:1::/64",
-        ),
-    )
-)
+# The address by which machines of Azure reach its management: public by its number, but it only responds inside Azure.
+_AZURE_PLATFORM = IPv4Address("168.63.129.16")
 _PORTS = {"https": 443, "http": 80}
 # The beginning of the headers of CloudEvents. Older triggers may have set such headers themselves.
 CLOUD_EVENTS = "ce-"
@@ -150,8 +132,7 @@ def _is_public(address: IPv4Address | IPv6Address) -> bool:
         tunnels = [address.sixtofour, *(address.teredo or ())]
         if address.is_site_local or not all(_is_public(tunnel) for tunnel in tunnels if tunnel is not None):
             return False
-    is_special = address.is_multicast or address.is_reserved or any(address in network for network in _NOT_PUBLIC)
-    return address.is_global and not is_special
+    return address.is_global and not (address.is_multicast or address.is_reserved or address == _AZURE_PLATFORM)
 
 
 # Delays after the first attempt, the second one and so on; in total a little more than 27 hours.

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import event
 
 from tests.builders.campaigns import mint
+from tests.builders.points import Points
 from tests.builders.tracking import GENERIC, ORDER_CREATED, key, order, order_update, running
 from tests.builders.tracking import event as visit_event
 from tests.http.test_points_payments import POLICY, Till, till, type_of
@@ -498,3 +499,17 @@ def test_a_server_killed_at_any_statement_captures_the_payment_and_stores_the_or
     [result] = funded_till.shop.track(*body["events"])
     assert result["status"] == "success"
     assert funded_till.balance == 3000 - 2500
+
+
+def test_a_paid_order_is_cancelled_if_the_supply_is_exhausted_but_falls(funded_till):
+    shop, other_member = funded_till.shop, funded_till.shop.member()
+    shop.campaign(running(mint(4000)), eventType=ORDER_CREATED)
+    payment = funded_till.pay(points=2500)
+    result = buy(funded_till, tenders(payment))
+    assert shop.balance(funded_till.member) == 3000 - 2500 + 4000
+    points = Points.default(shop.organization)
+    points.admin.put(f"{points.path}/max-supply", {"maxSupply": 4600}, expect=200)
+    shop.give(other_member, 100)
+    # 4,600 points are issued, which is the maximum. The refund adds 2,500, and the cancelled order takes 4,000.
+    cancel(funded_till, result)
+    assert shop.balance(funded_till.member) == 3000

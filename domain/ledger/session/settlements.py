@@ -263,8 +263,7 @@ class LedgerSession(ConfirmationSession):
     ) -> Posting:
         """Give back `amount` of a burn, worth `fiat` in money."""
         wallet_id = transaction.debited_wallet_id
-        if account.is_revolving:
-            self._refuse_over_supply(account, amount)
+        self._refuse_return_over_supply(account, amount)
         balance, to_lots = self._credit(account, wallet_id, amount)
         self._add_fiat(account, wallet_id, None if fiat is None else fiat.copy_negate())
         entries = (Entry(wallet_id, amount, balance.current), Entry(None, -amount))

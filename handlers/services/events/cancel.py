@@ -59,14 +59,15 @@ def cancel_event(
     cancelled_order = None if order_id is None else orders.cancelled_order(order_id, event_id)
     refunds: Sequence[TenderRefund] = ()
     reverts: Sequence[Posting] = ()
-    if cancelled_order is not None and cancelled_order[0].payments:
-        order, items = cancelled_order
-        # Everything is refunded, even if the order was returned in part and keeps its status.
-        order_with_refunds, refunds, reverts = unit.payments.refund(record, replace(order, status=ORDER_CANCELLED))
-        cancelled_order = replace(order_with_refunds, status=order.status), items
-        response["refunds"] = list(map(TENDER_REFUND, refunds))
-    # The cancelled event is the last one, since the others are newer. It also reports the refunds.
-    *newer_events, cancelled_event = reversible.reverse(event_ids, reversal, unit)
+    with unit.ledger.net_supply_of_reverts():
+        if cancelled_order is not None and cancelled_order[0].payments:
+            order, items = cancelled_order
+            # Everything is refunded, even if the order was returned in part and keeps its status.
+            order_with_refunds, refunds, reverts = unit.payments.refund(record, replace(order, status=ORDER_CANCELLED))
+            cancelled_order = replace(order_with_refunds, status=order.status), items
+            response["refunds"] = list(map(TENDER_REFUND, refunds))
+        # The cancelled event is the last one, since the others are newer. It also reports the refunds.
+        *newer_events, cancelled_event = reversible.reverse(event_ids, reversal, unit)
     refunded_transactions = [part for revert in reverts for part in reverted_by(revert, revert.amount, unit.ledger)]
     transactions = (*cancelled_event.transactions, *refunded_transactions)
     reverted_events = [*newer_events, replace(cancelled_event, transactions=transactions)]

@@ -329,12 +329,13 @@ def _settle_order(
         return order, refunds, _reverse_effects(unit, tracked, order)
     savepoint = unit.ledger.savepoint()
     try:
-        if tracked.order_status in PAID_BY and tracked.order is not None and tracked.order.get("payments"):
-            unit.payments.capture(tracked, purchase_order)
-        elif extent_of(purchase_order) is not None:
-            purchase_order, refunds, _ = unit.payments.refund(tracked, purchase_order)
-        order = purchase_order, items
-        return order, refunds, _reverse_effects(unit, tracked, order)
+        with unit.ledger.net_supply_of_reverts():
+            if tracked.order_status in PAID_BY and tracked.order is not None and tracked.order.get("payments"):
+                unit.payments.capture(tracked, purchase_order)
+            elif extent_of(purchase_order) is not None:
+                purchase_order, refunds, _ = unit.payments.refund(tracked, purchase_order)
+            order = purchase_order, items
+            return order, refunds, _reverse_effects(unit, tracked, order)
     except Refusal:
         unit.ledger.rollback_to(savepoint)
         raise

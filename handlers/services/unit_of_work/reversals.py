@@ -128,7 +128,8 @@ class Reversals:
         family = [self._events[related_id] for event_id in event_ids for related_id in self._families[event_id]]
         unreversed = [event for event in family if event.reversal_loyalty_event_id is None and event.status == SUCCESS]
         try:
-            posted = [self._revert_points(event, reversal, session, key_numbers) for event in unreversed]
+            with session.net_supply_of_reverts():
+                posted = [self._revert_points(event, reversal, session, key_numbers) for event in unreversed]
         except Refusal:
             session.rollback_to(savepoint)
             raise
