@@ -41,7 +41,7 @@ from handlers.messages.validation import Schemas
 from handlers.services.partners.authentication import KeyAuthenticator
 from handlers.services.sign_in import ClientOrganizations
 from handlers.services.tokens import Authenticator
-from handlers.services.unit_of_work.evaluation import limit_evaluation
+from handlers.services.unit_of_work.deadlines import limit_evaluation
 from handlers.settings import Settings
 from persistence import queue, replication, schema, transactions, triggers
 from persistence.connections import TransactionDeadlineExceeded, query

@@ -21,7 +21,7 @@ from handlers.services.exports.write import MAX_OPEN_EXPORTS, ExportWriter
 from handlers.services.imports.work import Importer
 from handlers.services.ledger.extend_expiry import extend_running
 from handlers.services.organizations.test_clock import advance_clocks
-from handlers.services.unit_of_work.evaluation import limit_evaluation
+from handlers.services.unit_of_work.deadlines import limit_evaluation
 from handlers.services.webhooks.send_deliveries import send_due
 from handlers.settings import Settings
 from persistence import transactions

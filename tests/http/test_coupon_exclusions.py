@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from handlers.services.coupons import member_books
-from handlers.services.unit_of_work import evaluation
+from handlers.services.unit_of_work import deadlines
 from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import Shop
 
@@ -243,7 +243,7 @@ def test_a_program_lists_its_own_books_and_books_without_a_program(make_book, bo
     assert make_book().list_for_program()["totalCount"] == 1
 
 
-@pytest.mark.parametrize(("module", "limit"), [(evaluation, "_call_seconds"), (member_books, "_CONDITIONS_SECONDS")])
+@pytest.mark.parametrize(("module", "limit"), [(deadlines, "_call_seconds"), (member_books, "_CONDITIONS_SECONDS")])
 def test_a_list_of_books_is_refused_if_their_conditions_take_too_long(
     make_book, organization, monkeypatch, module, limit
 ):

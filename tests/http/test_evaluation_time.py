@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from handlers.server.jobs import expire_points
-from handlers.services.unit_of_work import evaluation
+from handlers.services.unit_of_work import deadlines, evaluation
 from tests.builders.campaigns import mint
 from tests.builders.points import Points
 from tests.builders.queue import drain, outcome, send
@@ -37,7 +37,7 @@ def test_rules_fail_once_the_time_of_a_call_is_used_up(shop, monkeypatch):
     assert count_errors_of_two_events() == [0, 0]
     assert shop.balance(member) == 2 * 10
     # A call has no time left for expressions.
-    monkeypatch.setattr(evaluation, "_call_seconds", 0.0)
+    monkeypatch.setattr(deadlines, "_call_seconds", 0.0)
     assert count_errors_of_two_events() == [1, 1]
     assert shop.balance(member) == 2 * 10
 
@@ -49,7 +49,7 @@ def test_rules_of_events_that_a_mint_causes_share_the_time_limit_of_the_call(sho
     # The minted points cause further events, up to the maximum depth.
     rewarded_balance = shop.balance(member)
     assert rewarded_balance > 1
-    monkeypatch.setattr(evaluation, "_call_seconds", 0.0)
+    monkeypatch.setattr(deadlines, "_call_seconds", 0.0)
     shop.give(member, 1)
     # Only the minted point: the rule of the campaign fails.
     assert shop.balance(member) == rewarded_balance + 1
@@ -59,15 +59,15 @@ def test_rules_of_events_that_a_mint_causes_share_the_time_limit_of_the_call(sho
 def slow_rules(monkeypatch):
     """Let each evaluated event take half a second of CPU time, before its rules are evaluated."""
     clock = SimpleNamespace(seconds=0.0)
-    take_deadline = evaluation._deadline
+    take_deadline = deadlines.deadline_of
 
     def take_time_and_deadline(unit, tracked):
         deadline = take_deadline(unit, tracked)
         clock.seconds += 0.5
         return deadline
 
-    monkeypatch.setattr(evaluation, "time", SimpleNamespace(thread_time=lambda: clock.seconds))
-    monkeypatch.setattr(evaluation, "_deadline", take_time_and_deadline)
+    monkeypatch.setattr(deadlines, "time", SimpleNamespace(thread_time=lambda: clock.seconds))
+    monkeypatch.setattr(evaluation, "deadline_of", take_time_and_deadline)
 
 
 def test_a_queued_event_shares_two_seconds_with_all_that_it_causes(shop, slow_rules):
@@ -84,7 +84,7 @@ def test_a_queued_event_shares_two_seconds_with_all_that_it_causes(shop, slow_ru
 
 @pytest.mark.parametrize(("seconds", "points"), [(1.75, 3), (1.25, 2)])
 def test_the_due_events_of_a_step_of_a_job_share_the_time_of_a_call(shop, slow_rules, monkeypatch, seconds, points):
-    monkeypatch.setattr(evaluation, "_call_seconds", seconds)
+    monkeypatch.setattr(deadlines, "_call_seconds", seconds)
     shop.campaign(running(mint(1), rule=RULE_WITHOUT_PAYLOAD), eventType="points-expired")
     members = [shop.member() for _ in range(4)]
     for member in members:

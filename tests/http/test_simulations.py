@@ -9,7 +9,7 @@ import pytest
 
 from handlers.services.simulations import coupons as simulated_coupons
 from handlers.services.simulations import rewards
-from handlers.services.unit_of_work import evaluation
+from handlers.services.unit_of_work import deadlines
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.missions import create as create_mission
@@ -542,7 +542,7 @@ class TestTimeOfConditions:
     @pytest.fixture
     def no_time(self, monkeypatch):
         """No condition is evaluated in time."""
-        monkeypatch.setattr(evaluation, "_event_seconds", 0.0)
+        monkeypatch.setattr(deadlines, "_event_seconds", 0.0)
 
     @pytest.fixture
     def make_book(self, shop, books):

@@ -9,7 +9,7 @@ import pytest
 
 from domain.events import EventOrigin
 from handlers.call import INTEGRATION, Call, Caller, Execution
-from handlers.services.unit_of_work import evaluation
+from handlers.services.unit_of_work import deadlines
 
 EVENT_SECONDS, CALL_SECONDS = 10, 25
 
@@ -18,9 +18,9 @@ EVENT_SECONDS, CALL_SECONDS = 10, 25
 def clock(monkeypatch):
     """The CPU time of the thread, which only moves when a test moves it."""
     clock = SimpleNamespace(seconds=0.0)
-    monkeypatch.setattr(evaluation, "_event_seconds", EVENT_SECONDS)
-    monkeypatch.setattr(evaluation, "_call_seconds", CALL_SECONDS)
-    monkeypatch.setattr(evaluation, "time", SimpleNamespace(thread_time=lambda: clock.seconds))
+    monkeypatch.setattr(deadlines, "_event_seconds", EVENT_SECONDS)
+    monkeypatch.setattr(deadlines, "_call_seconds", CALL_SECONDS)
+    monkeypatch.setattr(deadlines, "time", SimpleNamespace(thread_time=lambda: clock.seconds))
     return clock
 
 
@@ -39,7 +39,7 @@ def spend(clock, unit, origin=None):
     `origin` is the batched call that tracked it.
     """
     begin = clock.seconds
-    deadline = evaluation._deadline(unit, SimpleNamespace(origin=origin))
+    deadline = deadlines.deadline_of(unit, SimpleNamespace(origin=origin))
     while not deadline.has_passed():
         clock.seconds += 1
     return clock.seconds - begin

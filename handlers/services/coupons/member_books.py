@@ -22,7 +22,7 @@ from handlers.call import Call
 from handlers.services.configuration import configuration_of
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.members.view import current_tiers
-from handlers.services.unit_of_work.evaluation import call_deadline
+from handlers.services.unit_of_work.deadlines import call_deadline
 from persistence import badges, ledger_wallets, orders
 from persistence.coupons import books, holdings, member_books, usages
 from persistence.coupons.member_books import Amounts

@@ -27,7 +27,7 @@ from domain.ledger.refusals import InsufficientBalance
 from domain.problems import DeadlineExceeded, Refusal
 from handlers.services.simulations.dry_run import DryRun
 from handlers.services.simulations.results import Exclusion, PresentedCode, Redemption
-from handlers.services.unit_of_work.evaluation import event_deadline
+from handlers.services.unit_of_work.deadlines import event_deadline
 from persistence.coupons import member_books
 from persistence.coupons.codes import COUPONS
 from persistence.coupons.member_books import Amounts

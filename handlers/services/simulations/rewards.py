@@ -32,7 +32,7 @@ from handlers.services.simulations.results import (
     NextReward,
     Shortfall,
 )
-from handlers.services.unit_of_work.evaluation import event_deadline
+from handlers.services.unit_of_work.deadlines import event_deadline
 
 MAX_REWARDS = 10
 """The maximum number of rewards that a simulation returns."""

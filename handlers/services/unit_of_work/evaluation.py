@@ -3,7 +3,6 @@
 These steps are the same for tracked, queued and captured events, and for the derived events of requests.
 """
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -45,13 +44,13 @@ from handlers.messages.grants import granted_actions, grants_record, recorded_va
 from handlers.messages.missions import mission_outcome
 from handlers.messages.referrals import referral_results
 from handlers.messages.reversals import reverted_event
+from handlers.services.unit_of_work.deadlines import begin_queued_event, deadline_of
 from handlers.services.unit_of_work.derived_events import DerivedEvent
 from handlers.services.unit_of_work.facts import facts_of, tiers_as_of_event
 from handlers.services.unit_of_work.orders import PAID_BY, extent_of
 from handlers.services.unit_of_work.reversals import Reversal
 from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent, incoming_of, tracked_event_of
 from handlers.services.unit_of_work.unit import UnitOfWork
-from handlers.settings import Settings
 
 # The executors of the effects that are neither about points nor a discount: methods of participants.
 _EXECUTORS: Mapping[str, Callable[[UnitOfWork], Executor]] = {
@@ -63,19 +62,6 @@ _EXECUTORS: Mapping[str, Callable[[UnitOfWork], Executor]] = {
     ADVANCE_MISSION: lambda unit: unit.missions.advance_by_effect,
     NOTIFY: lambda unit: unit.outbox.notify,
 }
-
-# The CPU time for the expressions of an event and of a call, for all units of work of this process.
-_event_seconds = Settings.evaluation_ms / 1000
-_call_seconds = Settings.call_evaluation_ms / 1000
-# The CPU time for a queued event and all that it causes; a larger `call_evaluation_ms` does not extend it.
-_QUEUED_SECONDS = 2.0
-
-
-def limit_evaluation(settings: Settings) -> None:
-    """Use the time limits of these settings from now on."""
-    global _event_seconds, _call_seconds
-    _event_seconds = settings.evaluation_ms / 1000
-    _call_seconds = settings.call_evaluation_ms / 1000
 
 
 def evaluate_changes(
@@ -134,9 +120,7 @@ def process_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
         # Its key was returned before, so that requests may have used keys that begin with it.
         tracked.new_prefix = unit.new_key()
         if not unit.execution.is_awaited:
-            # Each queued event has a time of its own, with all that it causes, even if one call queued several.
-            of_queued = Deadline(_QUEUED_SECONDS, time.thread_time)
-            unit.execution.deadlines[tracked.origin] = call_deadline().earlier(of_queued)
+            begin_queued_event(unit, tracked)
     if tracked.cause_id is None:
         # A derived event of a request, of depth 1, counts as a caused event itself.
         unit.caused_count, unit.basket = tracked.depth, None
@@ -205,7 +189,7 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | N
     if not (plan.campaigns or moves_missions or is_referral):
         return _no_effects(unit, tracked)
     errors_of_missions: Sequence[RuleError] = ()
-    facts, deadline = facts_of(unit, tracked, order), _deadline(unit, tracked)
+    facts, deadline = facts_of(unit, tracked, order), deadline_of(unit, tracked)
     if moves_missions:
         if unit.missions.count_event(facts, deadline):
             # Campaigns see the missions' counts and rewards.
@@ -225,29 +209,6 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | N
 def _no_effects(unit: UnitOfWork, tracked: TrackedEvent) -> Evaluation:
     """The evaluation of an event whose type nothing considers."""
     return Evaluation(tiers_as_of=tiers_as_of_event(unit, tracked))
-
-
-def event_deadline() -> Deadline:
-    """A new deadline for the expressions of one event, in CPU time of this thread."""
-    return Deadline(_event_seconds, time.thread_time)
-
-
-def call_deadline() -> Deadline:
-    """A new deadline for all expressions of one call, in CPU time of this thread."""
-    return Deadline(_call_seconds, time.thread_time)
-
-
-def _deadline(unit: UnitOfWork, tracked: TrackedEvent) -> Deadline:
-    """The deadline of an event's expressions, in CPU time of this thread: the event's own, or its origin's if earlier.
-
-    The time of a call, or of a step of a job, begins with its first event, so that no other call of the batch uses any
-    of it. All events of a dry run share the time of one event, as people wait for it.
-    """
-    of_event, deadlines = event_deadline(), unit.execution.deadlines
-    of_origin = deadlines.get(tracked.origin)
-    if of_origin is None:
-        of_origin = deadlines[tracked.origin] = of_event if unit.is_dry_run else call_deadline()
-    return of_event.earlier(of_origin)
 
 
 def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evaluator:
@@ -354,7 +315,7 @@ def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithIt
         return []
     reevaluations: dict[int, Reevaluation] = {}
     if not extent.is_whole:
-        reevaluations = _reevaluations(unit, order, map(reversals.event, unreversed), _deadline(unit, tracked))
+        reevaluations = _reevaluations(unit, order, map(reversals.event, unreversed), deadline_of(unit, tracked))
     reversal = Reversal(
         tracked.loyalty_event_id,
         tracked.transaction_prefix,
