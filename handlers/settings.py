@@ -230,7 +230,7 @@ class Settings:
         _whole_number(0, 3_600_000), 30_000, "Milliseconds after which the database ends a statement; 0 means never."
     )
     lock_timeout_ms: int = _setting(
-        _whole_number(0, 3_600_000), 10_000, "Milliseconds that a statement waits for a lock; 0 means without end."
+        _whole_number(0, 3_600_000), 10_000, "Milliseconds that a call waits for a lock; 0 means without end."
     )
     token_issuer: str = _setting(str, "loyalty-server", "Issuer (`iss`) of the access tokens that the server makes.")
     token_audience: str = _setting(str, "loyalty-server", "Audience (`aud`) of the access tokens that it accepts.")

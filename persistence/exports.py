@@ -25,7 +25,10 @@ EXPORTS = FileJobs(
 _CLAIM = f"""
 UPDATE exports SET status = '{RUNNING}', attempt = attempt + 1, parts = 0, rows = 0, bytes = 0, last_id = NULL,
     started_at = %(started_at)s, updated_at = %(now)s
-WHERE organization_id = %(organization_id)s AND export_id = %(export_id)s AND {_TO_DO}
+WHERE organization_id = %(organization_id)s AND export_id IN (
+    SELECT export_id FROM exports
+    WHERE organization_id = %(organization_id)s AND export_id = %(export_id)s AND {_TO_DO} FOR UPDATE SKIP LOCKED
+)
 RETURNING {_FIELDS}
 """
 
@@ -56,7 +59,7 @@ SELECT count(*) FROM old
 
 
 def claim(db: Connection, organization_id: int, export_id: int, now: datetime) -> ExportJob | None:
-    """Claim a waiting export, to be written from its beginning; None if another worker has claimed it.
+    """Claim a waiting export, to be written from its beginning; None if another worker has claimed it, or it is locked.
 
     `now` is the real time, which shows whether an export is abandoned. `started_at` is the organization's time, so that
     callers can compare it with the dates of records.

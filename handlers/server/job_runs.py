@@ -20,6 +20,8 @@ Steps = Generator[None, None, Result]
 
 # A job that takes longer is interrupted, so that other jobs can run.
 _SLICE_SECONDS = 1.0
+# The time in which the work for an organization is begun again while a row that it needs is locked.
+_LOCKED_SECONDS = 10.0
 
 _log = logging.getLogger("loyalty.jobs")
 
@@ -49,10 +51,12 @@ class JobRun:
         `real_time_only` leaves out organizations with a test clock.
 
         If the work fails for some organizations, it is still done for the others. Raises PartlyFailed in the end, and
-        at once the error of an unavailable database.
+        at once the error of an unavailable database. If a row is locked, the organization begins its work again in the
+        next rounds; it fails only after `_LOCKED_SECONDS`.
         """
         results: list[Result] = []
         failed_ids: set[int] = set()
+        locked_since: dict[int, float] = {}
         works: dict[int, Iterator[Result]] = {}
         while True:
             if self.is_due:
@@ -62,14 +66,20 @@ class JobRun:
             for organization_id, batches in list(works.items()):
                 try:
                     results.append(next(batches))
+                    locked_since.pop(organization_id, None)
                 except StopIteration:
                     del works[organization_id]
                 except Exception as error:
                     if transactions.is_unavailable(error):
                         raise
-                    _log.exception("a job failed for the organization %d", organization_id)
-                    failed_ids.add(organization_id)
-                    del works[organization_id]
+                    now = time.monotonic()
+                    is_locked = transactions.is_lock_timeout(error)
+                    if is_locked and now - locked_since.setdefault(organization_id, now) < _LOCKED_SECONDS:
+                        works[organization_id] = work(organization_id)
+                    else:
+                        _log.exception("a job failed for the organization %d", organization_id)
+                        failed_ids.add(organization_id)
+                        del works[organization_id]
                 yield
             if not works:
                 break

@@ -35,6 +35,8 @@ _JOBS_SECONDS = 5.0
 _REPORTS_SECONDS = 2.0
 # Imports, exports, advances of clocks and extensions take minutes.
 _LONG_WORK_SECONDS = 1.0
+# A row that a call of one organization has locked must not delay the work for the others: it is left for later.
+_LOCK_MS = 200
 # The pauses while the database is unavailable, or another fault affects all work.
 _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.5, 30.0
 
@@ -65,7 +67,7 @@ class Worker:
             # One connection for each loop, one for the snapshot of each export, one to begin a step of an import.
             threads=len(_LOOPS) + MAX_OPEN_EXPORTS + 1,
             statement_timeout_ms=settings.statement_timeout_ms,
-            lock_timeout_ms=settings.lock_timeout_ms,
+            lock_timeout_ms=_LOCK_MS,
             application_name="loyalty-worker",
         )
         queue_seconds = settings.queue_poll_ms / 1000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -19,6 +20,7 @@ from handlers.services.webhooks import send_deliveries
 from handlers.services.webhooks.post_message import Reply, WebhookClient
 from handlers.services.webhooks.send_deliveries import LEASE, Sender, outcome, remove_old_deliveries
 from persistence import transactions, triggers
+from persistence.engine import create_engine
 from persistence.triggers import ClaimLimits
 from tests.builders import test_clocks
 from tests.builders.api import running_api
@@ -27,6 +29,7 @@ from tests.builders.receivers import hang, receiver, status
 from tests.builders.tracking import GENERIC, Shop, event
 from tests.builders.triggers import SECRET, add_trigger, deliveries, trigger_body
 from tests.concurrency.simultaneous import run_simultaneously
+from tests.processes.fleet import disposed
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +226,29 @@ class TestAttempts:
 
         endpoint.responses = [change_and_go]
         send(shop)
+        assert shop.administration.get(f"/triggers/{trigger['triggerId']}")["trigger"]["active"] is True
+
+    def test_results_of_an_organization_whose_row_is_locked_do_not_hinder_those_of_others(self, api, shop, endpoint):
+        other_shop = Shop(api.organization())
+        trigger, other_trigger = (add_webhook(each_shop, endpoint) for each_shop in (shop, other_shop))
+        for each_shop in (shop, other_shop):
+            queue(each_shop)
+        with (
+            disposed(create_engine(api.settings.database_url, threads=2, lock_timeout_ms=100)) as engine,
+            api.engine.connect() as db,
+        ):
+            locked_row = text("SELECT 1 FROM organizations WHERE organization_id = :id FOR UPDATE")
+            db.execute(locked_row, {"id": shop.organization.id})
+            working_sender = Sender(engine, api.settings)
+            claimed_deliveries = claim_one(shop) + claim_one(other_shop)
+            for claimed_delivery, status_code in zip(claimed_deliveries, (410, 204), strict=True):
+                post = Future()
+                post.set_result(Reply(status_code, None))
+                working_sender._under_way[post] = claimed_delivery
+            working_sender._conclude(set(working_sender._under_way))
+        assert only_delivery(other_shop, other_trigger)["status"] == "succeeded"
+        # The other one is sent again after its lease.
+        assert only_delivery(shop, trigger)["status"] == "pending"
         assert shop.administration.get(f"/triggers/{trigger['triggerId']}")["trigger"]["active"] is True
 
     def test_an_address_that_is_not_allowed_is_not_called(self, shop, endpoint):

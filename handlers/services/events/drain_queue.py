@@ -1,7 +1,8 @@
 """Evaluates queued events: a database transaction claims, evaluates and removes a batch of one organization.
 
 A crashed process leaves nothing claimed. If a batch fails, its events are evaluated individually, so that only faulty
-ones fail. A failed event is retried later, and the member's later events wait until it is done or a dead letter.
+ones fail. A failed event is retried later, and the member's later events wait until it is done or a dead letter. An
+event that needs a row that a call has locked has not failed: it stays the head of its line, for the next batch.
 """
 
 import logging
@@ -21,6 +22,7 @@ from handlers.services.webhooks.outbox import TooManyMessages
 from handlers.settings import Settings
 from persistence import queue, transactions
 from persistence.test_clocks import FindOrganization, find_and_hold_clock
+from persistence.transactions import is_lock_timeout
 
 _log = logging.getLogger("loyalty.queue")
 
@@ -101,7 +103,8 @@ class Drain:
             if not batch or transactions.is_unavailable(error):
                 raise
             if len(batch) > 1:
-                _log.warning("a batch of %d events failed: %s; evaluating them one by one", len(batch), _fault(error))
+                level, fault = logging.INFO if is_lock_timeout(error) else logging.WARNING, _fault(error)
+                _log.log(level, "a batch of %d events failed: %s; evaluating them one by one", len(batch), fault)
                 self._evaluate_individually(organization_id, batch)
             else:
                 self._record_failure(organization_id, batch[0], error)
@@ -129,12 +132,18 @@ class Drain:
                 waiting_members.add(event.event.member_id)
 
     def _record_failure(self, organization_id: int, queued: QueuedEvent, error: Exception) -> None:
-        """Log and store a failed attempt; after the last attempt the event is a dead letter."""
+        """Log and store a failed attempt; after the last attempt the event is a dead letter.
+
+        An attempt that found a row locked does not count.
+        """
+        key = queued.event.loyalty_event_key
+        if is_lock_timeout(error):
+            _log.info("the event %s needs a row that is locked: it stays in the queue", key)
+            return
         failures = queued.attempts + 1
         # An event that causes too many messages would cause them again.
         can_succeed = not isinstance(error, TooManyMessages)
         wait = self._retries.wait(failures, random.random()) if can_succeed else None
-        key = queued.event.loyalty_event_key
         if wait is None:
             _log.error("the event %s is a dead letter after %d attempts", key, failures, exc_info=error)
         else:
@@ -146,7 +155,12 @@ class Drain:
                 now = organization.time_at(datetime.now(UTC))
                 record_failure(db, organization, queued, _fault(error), wait, now)
 
-        transactions.run(self._engine, store_failure)
+        try:
+            transactions.run(self._engine, store_failure)
+        except DBAPIError as error_of_record:
+            # Another worker has claimed the event meanwhile, and stores its own result.
+            if not is_lock_timeout(error_of_record):
+                raise
 
     def _evaluate_one(self, organization_id: int, queued: QueuedEvent, db: Connection) -> None:
         """Evaluate one event, unless another worker has evaluated it or is evaluating it."""

@@ -19,7 +19,7 @@ from handlers.settings import Settings
 from persistence import exported_rows, exports, organizations, transactions
 from persistence.exported_rows import ExportRange
 from persistence.exports import EXPORTS
-from persistence.transactions import is_unavailable
+from persistence.transactions import is_lock_timeout, is_unavailable
 
 # A part ends with the row that reaches one of these limits, so that it can be read and sent as a whole.
 ROWS_IN_PART, CHARACTERS_IN_PART = 10_000, 2_000_000
@@ -78,8 +78,13 @@ class ExportWriter:
                 if is_unavailable(error):
                     self._close(job)
                     raise
-                _log.exception("the export %s failed", job.export_id)
-                self._fail(job, "The server had an unexpected error, which is in its log.")
+                if is_lock_timeout(error):
+                    # A call is ending the export. If it does not, the export is written again as an abandoned one.
+                    _log.info("the export %s is locked", job.export_id)
+                    self._close(job)
+                else:
+                    _log.exception("the export %s failed", job.export_id)
+                    self._fail(job, "The server had an unexpected error, which is in its log.")
         if self._is_stopping():
             self._return_to_queue()
             return False

@@ -47,7 +47,7 @@ from handlers.settings import Settings
 from persistence import imports, transactions
 from persistence.imports import IMPORTS
 from persistence.test_clocks import find_and_hold_clock
-from persistence.transactions import is_unavailable
+from persistence.transactions import is_lock_timeout, is_unavailable
 
 _log = logging.getLogger("loyalty.imports")
 
@@ -119,11 +119,16 @@ class Importer:
         except Exception as error:
             # The rows that were read ahead are read again.
             open_import = self._discard_reader()
-            if is_unavailable(error) or open_import is None:
+            is_locked = is_lock_timeout(error)
+            if is_unavailable(error) or (open_import is None and not is_locked):
                 raise
-            _log.exception("rows of an import could not be imported together")
-            open_import.is_row_at_fault = open_import.rows_at_once == 1
-            open_import.rows_at_once = max(1, open_import.rows_at_once // 4)
+            if is_locked:
+                _log.info("an import needs a row that is locked: it continues later")
+            else:
+                _log.exception("rows of an import could not be imported together")
+            if open_import is not None:
+                open_import.is_row_at_fault = not is_locked and open_import.rows_at_once == 1
+                open_import.rows_at_once = max(1, open_import.rows_at_once // 4)
             has_worked = True
         else:
             self._advance_reader(time.monotonic() - began_at)

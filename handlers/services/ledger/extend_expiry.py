@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from domain.idempotency import refuse_reuse
 from domain.ledger.extensions import (
@@ -209,7 +210,7 @@ def extend_running(engine: Engine) -> bool:
     """Do the next part of a running extension; False if there is none to do now.
 
     That is so if no extension is running, if other workers have claimed all of them, or if the test clock of the
-    organization is advancing or held by another transaction.
+    organization is advancing or held by another transaction. If a row is locked, the part is left for later.
     """
 
     def step(db: Connection) -> bool:
@@ -220,4 +221,9 @@ def extend_running(engine: Engine) -> bool:
         extend_next(db, organization, extension, organization.time_at(datetime.now(UTC)))
         return True
 
-    return transactions.run(engine, step)
+    try:
+        return transactions.run(engine, step)
+    except DBAPIError as error:
+        if not transactions.is_lock_timeout(error):
+            raise
+        return True

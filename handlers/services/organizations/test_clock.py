@@ -118,7 +118,10 @@ def remove_clock(call: Call) -> ClockChange:
 
 
 class _Progress(Enum):
-    """The result of an attempt to do the next step; BUSY if another caller has the clock, or events are queued."""
+    """The result of an attempt to do the next step.
+
+    BUSY if another caller has the clock or a row that the step needs, or if events are queued.
+    """
 
     MOVED, BUSY, ENDED = auto(), auto(), auto()
 
@@ -145,7 +148,10 @@ def advance_clock(
         except Exception as error:
             if transactions.is_unavailable(error):
                 raise
-            failures += 1
+            if transactions.is_lock_timeout(error):
+                progress = _Progress.BUSY
+            else:
+                failures += 1
             if failures > _RETRIES:
                 _log.exception("the advance of the clock of organization %s failed", organization_id)
                 _store_failure(engine, organization_id, error)

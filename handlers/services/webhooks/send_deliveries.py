@@ -6,12 +6,14 @@ transaction. If a sender dies in between, its deliveries are sent again after th
 
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from domain.calendar import instant_text
 from domain.triggers import FAILED, PENDING, SUCCEEDED
@@ -100,28 +102,38 @@ class Sender:
             return Reply(None, f"The message could not be sent: {type(error).__name__}.")
 
     def _conclude(self, finished_posts: set[Future[Reply]]) -> None:
-        """Store the results of deliveries; deactivate triggers whose receivers respond with 410 (Gone)."""
-        if not finished_posts:
-            return
-        replies = [(self._under_way.pop(future), future.result()) for future in finished_posts]
-        rows = [outcome(delivery, reply, random.random()) for delivery, reply in replies]
-        gone_deliveries = [delivery for delivery, reply in replies if reply.status_code == _STATUS_GONE]
+        """Store the results of deliveries, of each organization in a transaction of its own.
 
-        def write(db: Connection) -> None:
-            for organization_id in sorted({delivery.organization_id for delivery in gone_deliveries}):
-                organizations.raise_configuration_version(db, organization_id)
-            if gone_deliveries:
-                triggers.deactivate(db, gone_deliveries)
-            triggers.conclude(db, rows)
+        Results that need a row that is locked are not stored: these deliveries are sent again after the lease.
+        """
+        replies_by_organization: dict[int, list[tuple[ClaimedDelivery, Reply]]] = {}
+        for future in finished_posts:
+            delivery = self._under_way.pop(future)
+            replies_by_organization.setdefault(delivery.organization_id, []).append((delivery, future.result()))
+        for organization_id, replies in replies_by_organization.items():
+            try:
+                transactions.run(self._engine, partial(_store_results, organization_id, replies))
+            except DBAPIError as error:
+                if not transactions.is_lock_timeout(error):
+                    raise
+                _log.info("results of %d deliveries need a row that is locked: they are not stored", len(replies))
+                continue
+            for delivery, reply in replies:
+                _log.info(
+                    "delivery %s, attempt %s: %s",
+                    delivery.trigger_delivery_id,
+                    delivery.attempts,
+                    reply.error or reply.status_code,
+                )
 
-        transactions.run(self._engine, write)
-        for delivery, reply in replies:
-            _log.info(
-                "delivery %s, attempt %s: %s",
-                delivery.trigger_delivery_id,
-                delivery.attempts,
-                reply.error or reply.status_code,
-            )
+
+def _store_results(organization_id: int, replies: Sequence[tuple[ClaimedDelivery, Reply]], db: Connection) -> None:
+    """Store the results of deliveries; deactivate triggers whose receivers respond with 410 (Gone)."""
+    gone_deliveries = [delivery for delivery, reply in replies if reply.status_code == _STATUS_GONE]
+    if gone_deliveries:
+        organizations.raise_configuration_version(db, organization_id)
+        triggers.deactivate(db, gone_deliveries)
+    triggers.conclude(db, [outcome(delivery, reply, random.random()) for delivery, reply in replies])
 
 
 def _span_attributes(delivery: ClaimedDelivery) -> Mapping[str, Any]:
