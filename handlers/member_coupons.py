@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from domain.coupons.books import CouponBook
 from domain.members import Member
 from domain.programs import LoyaltyProgram
 from handlers.call import Call
@@ -20,7 +21,7 @@ _NO_FILTERS = frozenset({"dryRun", "withStockOnly", "outOfStock", "includeLastUs
 @operation("listMemberCouponBooks", response={surface: listed(shape) for surface, shape in MEMBER_BOOK.items()})
 def list_member_coupon_books(
     call: Call, member: Member, query: Mapping[str, Any], program: LoyaltyProgram | None = None
-) -> Paged[MemberBook]:
+) -> Paged[MemberBook[CouponBook]]:
     """A page of the books that the member could use now; with `dryRun` of all books, with their exclusions."""
     conditions = [] if program is None else [books.is_of_program_or_none(program.loyalty_program_id)]
     in_stock = True if query.get("withStockOnly") else None

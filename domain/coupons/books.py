@@ -16,30 +16,20 @@ DRAFT, PUBLISHED, DISABLED, ARCHIVED = "draft", "published", "disabled", "archiv
 
 
 @dataclass(frozen=True, slots=True)
-class CouponBook:
-    """A stored coupon book; an empty restriction restricts nothing.
+class BookTerms:
+    """The fields of a coupon book that decide about assignments and uses of its coupons, and those in their events.
 
-    `coupon_count` is the number of its codes; `total_assigned` and `total_usages` are sums over all members. `tiers`
-    are the ids of the tiers in `tier_keys`, in the same order.
+    An empty restriction restricts nothing. `coupon_count` is the number of the book's codes; `total_assigned` and
+    `total_usages` are sums over all members.
     """
 
     organization_id: int
     coupon_book_id: int
     coupon_book_key: Key
-    loyalty_program_id: int | None
-    # A program's key never changes, so books can be returned and filtered by it without a join.
-    loyalty_program_key: Key | None
-    external_id: str | None
     publishing_status: str
     type: str
     current_version_id: int | None
     name: str
-    description: str | None
-    subtitle: str | None
-    picture_url: str | None
-    detail_picture_url: str | None
-    images: Mapping[str, str]
-    ranking_index: Decimal | None
     discount_amount: Decimal | None
     discount_type: str | None
     max_coupon_count: int | None
@@ -63,30 +53,50 @@ class CouponBook:
     required_points_config: Mapping[str, str] | None
     tags: list[str]
     audience_keys: list[str]
-    locations: list[str]
-    categories: list[str]
-    product_categories: list[str]
-    payment_methods: list[str]
-    channels: list[str]
     days_of_week: list[int]
     day_of_week_schedule: Mapping[str, Any] | None
-    content_schema_id: int | None
-    content_schema_version_id: int | None
-    custom_attributes: Mapping[str, Any]
     condition: Mapping[str, Any]
     tier_keys: list[str]
-    tiers: list[int]
-    extra_fields: Mapping[str, Any]
-    locale: str | None
-    content: Mapping[str, Any] | None
-    is_default_locale: bool | None
-    default_locale: str | None
     code_pattern: Mapping[str, Any] | None
     coupon_count: int
     total_assigned: Decimal
     total_usages: Decimal
     # The latest end of a lock of its coupons; from then on, none of them is locked.
     locked_until: Internal[datetime | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CouponBook(BookTerms):
+    """A stored coupon book: its terms, and the fields that describe it, by which it is found and shown.
+
+    The fields that describe a book may be long, so they are read only for the books that a response contains. `tiers`
+    are the ids of the tiers in `tier_keys`, in the same order.
+    """
+
+    loyalty_program_id: int | None
+    # A program's key never changes, so books can be returned and filtered by it without a join.
+    loyalty_program_key: Key | None
+    external_id: str | None
+    description: str | None
+    subtitle: str | None
+    picture_url: str | None
+    detail_picture_url: str | None
+    images: Mapping[str, str]
+    ranking_index: Decimal | None
+    locations: list[str]
+    categories: list[str]
+    product_categories: list[str]
+    payment_methods: list[str]
+    channels: list[str]
+    content_schema_id: int | None
+    content_schema_version_id: int | None
+    custom_attributes: Mapping[str, Any]
+    tiers: list[int]
+    extra_fields: Mapping[str, Any]
+    locale: str | None
+    content: Mapping[str, Any] | None
+    is_default_locale: bool | None
+    default_locale: str | None
     external_key: str | None
     created_at: datetime
     updated_at: datetime
@@ -100,7 +110,7 @@ class BookArchived(Conflict, slug="coupon-book-archived", title="The coupon book
     """An archived coupon book cannot be changed, assigned or used."""
 
 
-def stock_left(book: CouponBook, unassigned: int | None = None) -> Decimal | None:
+def stock_left(book: BookTerms, unassigned: int | None = None) -> Decimal | None:
     """The amount of the book that can still be assigned; None if unlimited.
 
     Each code of a `list` book goes to one member; `unassigned` is the number of its free codes. In other books
@@ -161,7 +171,7 @@ class CodesNotAccepted(Conflict, slug="coupon-codes-not-accepted", title="The co
     """Only books of the type `list` accept codes, and a book of the type `single` accepts its first one."""
 
 
-def refuse_codes(book: CouponBook, codes: Sequence[str]) -> None:
+def refuse_codes(book: BookTerms, codes: Sequence[str]) -> None:
     """Refuse codes that the locked book does not accept; raises CodesNotAccepted, or CodeTaken for a repeated one."""
     if book.type not in (SINGLE, LIST):
         raise CodesNotAccepted(f"A book of the type {book.type} takes no codes.")

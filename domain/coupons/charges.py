@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from domain.coupons.books import CouponBook
+from domain.coupons.books import BookTerms
 from domain.ledger.postings import Details, Posting, Stored
 from domain.ledger.records import BURN, REVERTED, LedgerAccount
 from domain.ledger.refusals import UnknownLedgerAccount, UnknownLedgerTransaction
@@ -51,7 +51,7 @@ class PointsCharge:
         self._transaction_id = transaction_id
         self.stored: dict[int, Stored] = {}
 
-    def account_of(self, book: CouponBook) -> LedgerAccount | None:
+    def account_of(self, book: BookTerms) -> LedgerAccount | None:
         """The current account of the book's points, by default the default account of the organization.
 
         None if this account does not exist.
@@ -63,9 +63,7 @@ class PointsCharge:
             account = next((account for account in self._accounts_by_key.values() if account.is_default_account), None)
         return None if account is None else self._session.accounts.get(account.ledger_account_id)
 
-    def pay(
-        self, wallet_id: int, book: CouponBook, price: Decimal, details: UsageDetails, usage_key: str
-    ) -> int | None:
+    def pay(self, wallet_id: int, book: BookTerms, price: Decimal, details: UsageDetails, usage_key: str) -> int | None:
         """Charge a usage; return the id of the transaction, None if no points move.
 
         Captures the pending burn of `details`, if any, or else charges the `points_override` of `details`, if any, or

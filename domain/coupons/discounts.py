@@ -2,7 +2,7 @@
 
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
 
-from domain.coupons.books import CouponBook
+from domain.coupons.books import BookTerms
 from domain.currencies import EXACT, finest_digits
 
 AMOUNT, PERCENTAGE = "amount", "percentage"
@@ -11,7 +11,7 @@ _ZERO = Decimal(0)
 
 
 def discount_of(
-    book: CouponBook, total: Decimal | None, currency: str | None, remaining: Decimal | None = None
+    book: BookTerms, total: Decimal | None, currency: str | None, remaining: Decimal | None = None
 ) -> Decimal | None:
     """The discount on an order of `total`; None if it is not known.
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.calendar import day_of_week, instant_text
-from domain.coupons.books import ARCHIVED, LIST, PUBLISHED, BookArchived, CouponBook
+from domain.coupons.books import ARCHIVED, LIST, PUBLISHED, BookArchived, BookTerms
 from domain.coupons.conditions import holds
 from domain.coupons.lots import zone_of
 from domain.coupons.refusals import (
@@ -88,7 +88,7 @@ class Attempt:
 
 
 def exclusions(
-    book: CouponBook, facts: MemberFacts, attempt: Attempt, unchecked: Collection[type[Conflict]] = ()
+    book: BookTerms, facts: MemberFacts, attempt: Attempt, unchecked: Collection[type[Conflict]] = ()
 ) -> Iterator[Conflict]:
     """All refusals, in the order of the rules; rules whose refusal is in `unchecked` are not checked.
 
@@ -102,7 +102,7 @@ def exclusions(
 
 
 def refuse_excluded(
-    book: CouponBook, facts: MemberFacts, attempt: Attempt, unchecked: Collection[type[Conflict]] = ()
+    book: BookTerms, facts: MemberFacts, attempt: Attempt, unchecked: Collection[type[Conflict]] = ()
 ) -> None:
     """Raise the first of the refusals, if there is one."""
     for refusal in exclusions(book, facts, attempt, unchecked):
@@ -110,7 +110,7 @@ def refuse_excluded(
 
 
 def exclusions_from_list(
-    book: CouponBook,
+    book: BookTerms,
     facts: MemberFacts,
     order_total: Decimal | None = None,
     *,
@@ -131,7 +131,7 @@ def exclusions_from_list(
 
 
 def is_usable(
-    book: CouponBook, facts: MemberFacts, order_total: Decimal | None = None, *, deadline: Deadline | None = None
+    book: BookTerms, facts: MemberFacts, order_total: Decimal | None = None, *, deadline: Deadline | None = None
 ) -> bool:
     """True if `exclusions_from_list` has no refusals; evaluates the condition only if all other rules permit a use.
 
@@ -142,43 +142,43 @@ def is_usable(
     )
 
 
-_Rule = Callable[[CouponBook, MemberFacts, Attempt], str | None]
+_Rule = Callable[[BookTerms, MemberFacts, Attempt], str | None]
 """A rule is named after its refusal. It returns the text of the refusal, None if it allows the attempt."""
 
 
-def _member_inactive(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _member_inactive(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     return None if facts.is_active else "The member is not active."
 
 
-def _book_archived(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _book_archived(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     return f"The coupon book {book.name} is archived." if book.publishing_status == ARCHIVED else None
 
 
-def _not_published(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _not_published(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     if book.publishing_status in (PUBLISHED, ARCHIVED):
         return None
     return f"The coupon book is {book.publishing_status}."
 
 
-def _not_yet_valid(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _not_yet_valid(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     start = book.valid_from_date
     if start is None or facts.at >= start:
         return None
     return f"The coupon book is not valid before {instant_text(start)}."
 
 
-def _no_longer_valid(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _no_longer_valid(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     end = book.valid_to_date
     return f"The coupon book was valid until {instant_text(end)}." if end is not None and facts.at > end else None
 
 
-def _clock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> tuple[datetime, tzinfo]:
+def _clock(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> tuple[datetime, tzinfo]:
     """The moment of the attempt, and the zone of the book's days and hours."""
     at, zone = attempt.occasion or Occasion(facts.at)
     return at, zone or zone_of(book, facts.zone)
 
 
-def _not_today(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _not_today(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     """The detail of the refusal on a day of the week that the book does not name; None if it is allowed."""
     if not book.days_of_week:
         return None
@@ -189,7 +189,7 @@ def _not_today(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | 
     return f"The coupon book is for the days {days} of the week, and this is day {today}."
 
 
-def _closed_now(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _closed_now(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     """The reason why a book is closed at the time of an attempt; None if it is open."""
     if book.day_of_week_schedule is None:
         return None
@@ -203,31 +203,31 @@ def _closed_now(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str |
     )
 
 
-def _tier_not_eligible(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _tier_not_eligible(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     if not book.tier_keys or any(key in facts.tier_keys for key in book.tier_keys):
         return None
     return "The member is in none of the coupon book's tiers."
 
 
-def _audience_not_eligible(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _audience_not_eligible(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     if not book.audience_keys or any(key in facts.audience_keys for key in book.audience_keys):
         return None
     return "The member is in none of the coupon book's audiences."
 
 
-def _condition_not_met(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _condition_not_met(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     is_met = holds(book.condition, facts.context, attempt.deadline)
     return None if is_met else "The condition of the coupon book does not hold."
 
 
-def _order_total_too_low(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _order_total_too_low(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     minimum, total = book.min_order_total, attempt.order_total
     if minimum is None or total is None or total >= minimum:
         return None
     return f"The coupon book needs an order of at least {_plain(minimum)}, and this one has a total of {_plain(total)}."
 
 
-def _out_of_stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _out_of_stock(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     """The detail of the refusal if fewer coupons are left than requested; None if enough are left."""
     stock = facts.stock_left
     # Assigning any amount of a code of a list uses up the code.
@@ -238,21 +238,21 @@ def _out_of_stock(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str
     return f"{requested} requested, {_plain(max(stock, ZERO))} are left."
 
 
-def _quota_reached(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _quota_reached(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     maximum = book.max_assigned_per_member
     if maximum is None or facts.assigned + attempt.amount <= maximum:
         return None
     return f"A member may have {maximum} of the coupon book, and this one has had {_plain(facts.assigned)}."
 
 
-def _usage_limit_reached(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _usage_limit_reached(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     maximum = book.max_usages_per_period
     if maximum is None or facts.used_in_period + ONE <= maximum:
         return None
     return f"The coupon book may be used {maximum} times {book.usage_period_type}."
 
 
-def _discount_limit_reached(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _discount_limit_reached(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     """The reason why a discount would exceed the maximum of the period; None if it would not."""
     maximum = book.max_discount_per_period
     if maximum is None:
@@ -265,7 +265,7 @@ def _discount_limit_reached(book: CouponBook, facts: MemberFacts, attempt: Attem
     return f"The discount is limited to {limit}, of which {_plain(discounted)} was used."
 
 
-def _discount_too_high(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _discount_too_high(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     """The detail of the refusal of a discount above the maximum of one use; None if the use is allowed."""
     maximum, discount = book.max_discount_per_use, attempt.amount_discounted
     if maximum is None or discount is None or discount <= maximum:
@@ -273,7 +273,7 @@ def _discount_too_high(book: CouponBook, facts: MemberFacts, attempt: Attempt) -
     return f"One use may give a discount of at most {_plain(maximum)}, not {_plain(discount)}."
 
 
-def _too_few_points(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> str | None:
+def _too_few_points(book: BookTerms, facts: MemberFacts, attempt: Attempt) -> str | None:
     """The detail of the refusal if the member has too few points; None if the points suffice."""
     price = points_needed(book, attempt.purpose)
     if price <= facts.points:
@@ -281,7 +281,7 @@ def _too_few_points(book: CouponBook, facts: MemberFacts, attempt: Attempt) -> s
     return f"{_plain(price)} points are needed, and the member has {_plain(facts.points)}."
 
 
-def points_needed(book: CouponBook, purpose: frozenset[str]) -> Decimal:
+def points_needed(book: BookTerms, purpose: frozenset[str]) -> Decimal:
     """The points that the book requires for an assignment, a use, or both."""
     assignment = (book.assignment_required_points or ZERO) if ASSIGN & purpose else ZERO
     usage = (book.usage_required_points or ZERO) if USE & purpose else ZERO

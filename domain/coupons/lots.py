@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from domain.calendar import DAILY, MONTHLY, WEEKLY, period_start, start_of_day, zone_named
-from domain.coupons.books import CouponBook
+from domain.coupons.books import BookTerms
 from domain.coupons.usages import ValueExceeded
 from domain.currencies import EXACT
 from domain.fields import Personal
@@ -204,12 +204,12 @@ class LotReading:
 PERIODS = (DAILY, WEEKLY, MONTHLY)
 
 
-def zone_of(book: CouponBook, zone: tzinfo) -> tzinfo:
+def zone_of(book: BookTerms, zone: tzinfo) -> tzinfo:
     """The time zone of the book's days and periods."""
     return zone if book.timezone is None else zone_named(book.timezone)
 
 
-def period_starts(book: CouponBook, at: datetime, zone: tzinfo) -> tuple[datetime | None, datetime | None]:
+def period_starts(book: BookTerms, at: datetime, zone: tzinfo) -> tuple[datetime | None, datetime | None]:
     """The starts of the periods of uses and of discounts; None if the book has no such limit.
 
     `zone` is the organization's, for books without a time zone of their own.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from domain.coupons.books import CouponBook
+from domain.coupons.books import BookTerms
 from domain.coupons.charges import PointsCharge, UsageDetails
 from domain.coupons.commands import ONE, Assignment, Lock, Use
 from domain.coupons.eligibility import ASSIGN, PERIOD_LIMITS, USE, Attempt, MemberFacts, refuse_excluded
@@ -52,7 +52,7 @@ class CouponService:
         self,
         state: CouponState,
         charge: PointsCharge,
-        facts: Callable[[Member, CouponBook], MemberFacts],
+        facts: Callable[[Member, BookTerms], MemberFacts],
         new_key: Callable[[], str],
         new_usage_id: Callable[[], int],
     ) -> None:
@@ -62,7 +62,7 @@ class CouponService:
         self._new_key = new_key
         self._new_usage_id = new_usage_id
 
-    def assign(self, member: Member, book: CouponBook, command: Assignment, details: UsageDetails) -> CouponUsage:
+    def assign(self, member: Member, book: BookTerms, command: Assignment, details: UsageDetails) -> CouponUsage:
         """Assign a coupon; raises the first refusal, and has then changed nothing."""
         book = self._state.books[book.coupon_book_id]
         attempt = Attempt(ASSIGN, command.amount, order_total=command.order_total, occasion=command.occasion)
@@ -101,7 +101,7 @@ class CouponService:
         )
         return self._record_usage(book, member_coupon, amounts, details, key, transaction_id)
 
-    def _refuse_assignment(self, member: Member, book: CouponBook, attempt: Attempt) -> None:
+    def _refuse_assignment(self, member: Member, book: BookTerms, attempt: Attempt) -> None:
         """Raise the first refusal of an assignment by the rules of the book, if there is one."""
         totals, stock = self._state.totals(member.member_id, book.coupon_book_id), self._state.stock_left(book)
         reservations = [
@@ -110,7 +110,7 @@ class CouponService:
         facts = replace(self._facts(member, book), assigned=totals.assigned + len(reservations), stock_left=stock)
         refuse_excluded(book, facts, attempt, _CHECKED_BY_LEDGER)
 
-    def _refuse_use(self, member: Member, book: CouponBook, command: Use) -> None:
+    def _refuse_use(self, member: Member, book: BookTerms, command: Use) -> None:
         """Raise the first refusal of a use by the rules of the book, if there is one."""
         totals = self._state.totals(member.member_id, book.coupon_book_id)
         used_or_locked = totals.used + len(self._state.locks_of(member.member_id, book.coupon_book_id))
@@ -126,7 +126,7 @@ class CouponService:
         )
         refuse_excluded(book, facts, attempt, unchecked)
 
-    def lock(self, member: Member, book: CouponBook, command: Lock, key: str, lock_id: int) -> CouponLock:
+    def lock(self, member: Member, book: BookTerms, command: Lock, key: str, lock_id: int) -> CouponLock:
         """Lock a coupon; raises the first refusal, and the caller rolls back."""
         book = self._state.books[book.coupon_book_id]
         use = Use(coupon=command.coupon, auto_assign=command.auto_assign)
@@ -165,7 +165,7 @@ class CouponService:
         self._state.store_lock(ended_lock)
         return ended_lock
 
-    def use(self, member: Member, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
+    def use(self, member: Member, book: BookTerms, command: Use, details: UsageDetails) -> list[CouponUsage]:
         """Use coupons; return a usage for each. Only the details of a single use may have a key.
 
         Raises the first refusal; the caller rolls back the uses made before it.
@@ -183,7 +183,7 @@ class CouponService:
     def _use_lot(
         self,
         member: Member,
-        book: CouponBook,
+        book: BookTerms,
         lot: CouponLot,
         discounted: Decimal | None,
         details: UsageDetails,
@@ -208,7 +208,7 @@ class CouponService:
         return self._record_usage(book, member_coupon, amounts, details, key, transaction_id)
 
     def _find_or_assign_lot(
-        self, member: Member, book: CouponBook, command: Use, details: UsageDetails, count: int
+        self, member: Member, book: BookTerms, command: Use, details: UsageDetails, count: int
     ) -> CouponLot:
         """Find the lot to be used next; assign one if the use is of the stock, or allows it and the member has none.
 
@@ -231,7 +231,7 @@ class CouponService:
             raise self._nothing_to_use(member, book, command)
         return lot
 
-    def _find_lot(self, member: Member, book: CouponBook, command: Use, count: int) -> CouponLot | None:
+    def _find_lot(self, member: Member, book: BookTerms, command: Use, count: int) -> CouponLot | None:
         """The lot to be used next, None if the member has none; raises CouponLocked if only locked uses are left."""
         coupon = None if command.coupon is None else self._state.coupons[command.coupon.coupon_id]
         coupon_id = None if coupon is None else coupon.coupon_id
@@ -247,7 +247,7 @@ class CouponService:
             raise CouponLocked(f"{fact} Use the key of its lock, or wait until the lock ends.")
         return None
 
-    def _nothing_to_use(self, member: Member, book: CouponBook, command: Use) -> Conflict:
+    def _nothing_to_use(self, member: Member, book: BookTerms, command: Use) -> Conflict:
         """The refusal of a use of coupons that the member does not have, or that have expired."""
         coupon_id = None if command.coupon is None else command.coupon.coupon_id
         range_with_expired = LotRange(book.coupon_book_id, coupon_id, with_expired=True)
@@ -356,7 +356,7 @@ class CouponService:
 
     def _record_usage(
         self,
-        book: CouponBook,
+        book: BookTerms,
         member_coupon: MemberCoupon,
         amounts: _Amounts,
         details: UsageDetails,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from domain.coupons.books import GENERATED, LIST, Coupon, CouponBook, UnknownCoupon, stock_left
+from domain.coupons.books import GENERATED, LIST, BookTerms, Coupon, UnknownCoupon, stock_left
 from domain.coupons.locks import CouponLock, CouponLocked
 from domain.coupons.lots import CouponLot, LotRange, LotReading, LotSource, last_expiry, order_of_use, period_starts
 from domain.coupons.refusals import OutOfStock
@@ -42,7 +42,7 @@ class UsageTotals:
 class CodeSupply(LotSource, Protocol):
     """A source of further lots, and of codes: locked free codes of a list, or new codes for a generated book."""
 
-    def supply_codes(self, book: CouponBook) -> list[Coupon]:
+    def supply_codes(self, book: BookTerms) -> list[Coupon]:
         """Lock or create further codes, about as many as the work may soon need; return none if there are no more."""
 
 
@@ -52,7 +52,7 @@ class CouponChanges(NamedTuple):
     The originals are the books and coupons in their stored form, before the changes.
     """
 
-    books: list[CouponBook]
+    books: list[BookTerms]
     coupons: list[Coupon]
     member_coupons: list[MemberCoupon]
     lots: list[CouponLot]
@@ -60,7 +60,7 @@ class CouponChanges(NamedTuple):
     locks: list[CouponLock]
     new_coupon_ids: frozenset[int]
     new_usage_ids: frozenset[int]
-    original_books: Mapping[int, CouponBook]
+    original_books: Mapping[int, BookTerms]
     original_coupons: Mapping[int, Coupon]
 
 
@@ -74,7 +74,7 @@ class CouponState(UndoableState):
     def __init__(self, at: datetime, supply: CodeSupply, zone: tzinfo = UTC) -> None:
         self.at = at
         self.zone = zone
-        self.books: dict[int, CouponBook] = {}
+        self.books: dict[int, BookTerms] = {}
         self.coupons: dict[int, Coupon] = {}
         self.shared: dict[int, int] = {}
         self.member_coupons: dict[Place, MemberCoupon] = {}
@@ -84,7 +84,7 @@ class CouponState(UndoableState):
         # The active locks of the members, and by book, the number of all locks that reserve stock.
         self.locks: dict[int, CouponLock] = {}
         self.locked_stock: dict[int, int] = {}
-        self.original_books: dict[int, CouponBook] = {}
+        self.original_books: dict[int, BookTerms] = {}
         self.original_coupons: dict[int, Coupon] = {}
         self.new_coupon_ids: set[int] = set()
         self._totals: dict[Place, UsageTotals] = {}
@@ -99,7 +99,7 @@ class CouponState(UndoableState):
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
-    def put_book(self, book: CouponBook) -> None:
+    def put_book(self, book: BookTerms) -> None:
         """Add a book, or replace it by its locked version; changes made by the work are kept."""
         before = self.original_books.get(book.coupon_book_id)
         self.original_books[book.coupon_book_id] = book
@@ -160,7 +160,7 @@ class CouponState(UndoableState):
         """The present totals of the member and the book."""
         return self._totals.get((member_id, coupon_book_id), _NOTHING)
 
-    def stock_left(self, book: CouponBook) -> Decimal | None:
+    def stock_left(self, book: BookTerms) -> Decimal | None:
         """The amount that a limit leaves to be assigned; None for a list, which ends when its codes run out."""
         stock = None if book.type == LIST else stock_left(self.books[book.coupon_book_id])
         return None if stock is None else stock - self.locked_stock.get(book.coupon_book_id, 0)
@@ -193,14 +193,14 @@ class CouponState(UndoableState):
                 return next_lot
             self.put_lots(self._reading.read_more(member_id, lot_range, count))
 
-    def coupon_by_code(self, book: CouponBook, code: str) -> Coupon:
+    def coupon_by_code(self, book: BookTerms, code: str) -> Coupon:
         """The book's coupon with this code; raises UnknownCoupon."""
         coupon_id = self._ids_by_code.get((book.coupon_book_id, code))
         if coupon_id is None:
             raise UnknownCoupon(f"The coupon book {book.name} has no code {code}.")
         return self.coupons[coupon_id]
 
-    def coupon_to_assign(self, member_id: int, book: CouponBook, coupon: Coupon | None, amount: Decimal) -> Coupon:
+    def coupon_to_assign(self, member_id: int, book: BookTerms, coupon: Coupon | None, amount: Decimal) -> Coupon:
         """The `coupon`, or else the next free code or the shared one, in its present state.
 
         Raises OutOfStock, CodeHeld or CouponLocked.
@@ -236,7 +236,7 @@ class CouponState(UndoableState):
         if coupon.total_assigned > own_assigned or coupon.total_usages > own_used:
             raise CodeHeld(f"The code {coupon.code} was given to another member.")
 
-    def _take_next_code(self, book: CouponBook) -> Coupon:
+    def _take_next_code(self, book: BookTerms) -> Coupon:
         """Take the next free code of a book; raises OutOfStock."""
         free_ids = self._free_ids.setdefault(book.coupon_book_id, [])
         while True:
@@ -305,7 +305,7 @@ class CouponState(UndoableState):
         return [lot for lot_id in ids if (lot := self.lots.get(lot_id)) is not None and lot.unused_amount > 0]
 
     def count_use(
-        self, member_id: int, book: CouponBook, used_amount: Decimal, discounted: Decimal, used_at: datetime
+        self, member_id: int, book: BookTerms, used_amount: Decimal, discounted: Decimal, used_at: datetime
     ) -> None:
         """Count a use in the totals of the current periods if it took place in them; negative amounts revert one."""
         uses_since, discounts_since = period_starts(book, self.at, self.zone)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from domain.badges import BadgeTracking
 from domain.calendar import instant_text
-from domain.coupons.books import CouponBook
+from domain.coupons.books import BookTerms
 from domain.coupons.usages import CouponUsage
 from domain.ledger.availability import NOT_CONFIRMED
 from domain.ledger.postings import Posting
@@ -151,7 +151,7 @@ def moved_coupon(usage: CouponUsage) -> dict[str, Any]:
     }
 
 
-def coupon_payload(usage: CouponUsage, book: CouponBook) -> dict[str, Any]:
+def coupon_payload(usage: CouponUsage, book: BookTerms) -> dict[str, Any]:
     """The payload of `coupon-code-assigned`, `coupon-code-used` and `benefit-used`; in a dry run the ids are null."""
     # The usages and new coupons of a dry run have negative ids.
     is_stored = usage.coupon_usage_id > 0

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from domain.coupons.books import CouponBook
 from handlers.messages.base import Shape
 from handlers.messages.json_text import exact_number
 from handlers.schemas.coupon_books import BOOK
@@ -10,10 +11,10 @@ from handlers.schemas.coupon_usages import USAGE
 from handlers.services.coupons.member_books import MemberBook
 
 
-def _member_book(shape: Shape) -> Callable[[MemberBook], dict[str, Any]]:
+def _member_book(shape: Shape) -> Callable[[MemberBook[CouponBook]], dict[str, Any]]:
     """A function that renders a book, with the member's sums instead of those of all members, and the exclusions."""
 
-    def response(member_book: MemberBook) -> dict[str, Any]:
+    def response(member_book: MemberBook[CouponBook]) -> dict[str, Any]:
         return {
             **shape.dump(member_book.book),
             "totalAssigned": exact_number(member_book.amounts.assigned),

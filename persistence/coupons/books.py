@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, or_
 
-from domain.coupons.books import CouponBook
+from domain.coupons.books import BookTerms, CouponBook
 from domain.scalars import is_key
 from persistence.filters import (
     contains,
@@ -61,6 +61,9 @@ BOOKS = Records(
     locks_references=True,
 )
 
+TERMS = Records(table, BookTerms)
+"""The terms of books: what decides about coupons, without the fields that only describe a book and may be long."""
+
 
 def filters_of(query: Mapping[str, Any]) -> dict[str, Any]:
     """The filters of a query; if its `channelsMatch` is `exact`, books without channels do not match `channels`."""
@@ -78,6 +81,12 @@ def is_of_program_or_none(loyalty_program_id: int, books: Any = table) -> Any:
 def find_page(db: Connection, organization_id: int, query: Mapping[str, Any], *conditions: Any) -> Paged[CouponBook]:
     """A page of the books that meet every condition."""
     return BOOKS.find_page(db, organization_id, filters_of(query), *conditions)
+
+
+def find_whole(db: Connection, organization_id: int, ids: Collection[int]) -> dict[int, CouponBook]:
+    """The whole books with these ids, by id."""
+    books = BOOKS.find_all(db, organization_id, coupon_book_id=ids) if ids else []
+    return {book.coupon_book_id: book for book in books}
 
 
 def find_all_named(db: Connection, organization_id: int, names: Collection[str]) -> list[CouponBook]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from domain.coupons.books import Coupon, CouponBook
+from domain.coupons.books import BookTerms, Coupon
 from domain.coupons.locks import CouponLock
 from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.state import Place, UsageTotals
@@ -157,7 +157,7 @@ _STORE_LOTS = upsert(
 )
 
 # Under FOR KEY SHARE, changes of the rules of a book wait, but other transactions may add to its sums.
-_BOOKS = f"SELECT {', '.join(fields_of(CouponBook))} FROM coupon_books WHERE organization_id = %s"
+_BOOKS = f"SELECT {', '.join(fields_of(BookTerms))} FROM coupon_books WHERE organization_id = %s"
 _BY_KEY = Prepared(f"{_BOOKS} AND coupon_book_key = ANY(%s::uuid[]) ORDER BY coupon_book_id")
 _BY_ID = Prepared(f"{_BOOKS} AND coupon_book_id = ANY(%s::bigint[]) ORDER BY coupon_book_id")
 _SHARE_BY_KEY = Prepared(f"{_BY_KEY} FOR KEY SHARE")
@@ -172,19 +172,19 @@ _WITH_COUPON_WIDTH = _MEMBER_COUPON_WIDTH + len(_COUPON_NAMES)
 
 def find_books(
     db: Connection, organization_id: int, *, ids: Collection[int] = (), keys: Collection[str] = (), lock: bool = True
-) -> list[CouponBook]:
+) -> list[BookTerms]:
     """The books with these keys or, without keys, with these ids.
 
     With `lock` their rules cannot change until the database transaction ends.
     """
     by_key, by_id = (_SHARE_BY_KEY, _SHARE_BY_ID) if lock else (_BY_KEY, _BY_ID)
-    return [CouponBook(*row) for row in query(db, by_key if keys else by_id, (organization_id, list(keys or ids)))]
+    return [BookTerms(*row) for row in query(db, by_key if keys else by_id, (organization_id, list(keys or ids)))]
 
 
-def lock_book(db: Connection, book: CouponBook) -> CouponBook:
+def lock_book(db: Connection, book: BookTerms) -> BookTerms:
     """Lock the book for this transaction to change its sums; return the current row."""
     [row] = query(db, _LOCK_BY_ID, (book.organization_id, [book.coupon_book_id]))
-    return CouponBook(*row)
+    return BookTerms(*row)
 
 
 HeldCoupon = tuple[MemberCoupon, Coupon, CouponLot | None]
@@ -287,7 +287,7 @@ def find_usage_totals(
 
 
 def claim_free_codes(
-    db: Connection, book: CouponBook, count: int, excluded_ids: Collection[int], at: datetime, lock: bool
+    db: Connection, book: BookTerms, count: int, excluded_ids: Collection[int], at: datetime, lock: bool
 ) -> list[Coupon]:
     """Claim up to `count` codes of a book that are not assigned and have no coupon lock at `at`.
 
@@ -305,7 +305,7 @@ def claim_free_codes(
 
 
 def find_coupons(
-    db: Connection, book: CouponBook, codes: Collection[str], coupon_ids: Collection[int] = (), *, lock: bool
+    db: Connection, book: BookTerms, codes: Collection[str], coupon_ids: Collection[int] = (), *, lock: bool
 ) -> list[Coupon]:
     """The coupons of the book with one of these codes or ids; with `lock`, they are locked exclusively."""
     values = (book.organization_id, book.coupon_book_id, list(codes), list(coupon_ids))
@@ -348,7 +348,7 @@ def _lock_and_list_additions(db: Connection, organization_id: int, additions: Bo
     return *recordset_of(rows), organization_id
 
 
-def find_existing_codes(db: Connection, book: CouponBook, codes: Collection[str]) -> set[str]:
+def find_existing_codes(db: Connection, book: BookTerms, codes: Collection[str]) -> set[str]:
     """The codes, among these, that the book already has."""
     return set(db.exec_driver_sql(_EXISTING_CODES, (book.organization_id, book.coupon_book_id, list(codes))).scalars())
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, cast, func, or_
 
-from domain.coupons.books import PUBLISHED, CouponBook
+from domain.coupons.books import PUBLISHED, BookTerms
 from domain.members import Member
 from persistence.connections import query
-from persistence.coupons.books import BOOKS, filters_of
+from persistence.coupons.books import BOOKS, TERMS, filters_of
 from persistence.filters import conditions_of
 from persistence.paging import sorting_of
 from persistence.tables.coupons import coupon_books as table
@@ -57,14 +57,14 @@ def find_candidates(
     tier_keys: Collection[str],
     audience_keys: Collection[str],
     now: datetime,
-) -> list[CouponBook]:
-    """The books that match the query, in its order, without books that their columns exclude for the member at `now`.
+) -> list[BookTerms]:
+    """The terms of the books that match the query, in its order, without books that a member cannot use at `now`.
 
-    Excluded books are not published, not valid at `now`, or only for other tiers or audiences. The later check of
-    exclusions would exclude them, too, but only after reading them.
+    Left out are books that are not published, not valid at `now`, or only for other tiers or audiences. The later check
+    of exclusions would exclude them, too, but only after reading them.
     """
     begin, end = table.c.valid_from_date, table.c.valid_to_date
-    return BOOKS.find_where(
+    return TERMS.find_where(
         db,
         organization_id,
         *conditions_of(BOOKS.filters, filters_of(query)),

@@ -48,6 +48,22 @@ def rows_fetched(where: Engine | Connection) -> Iterator[list[int]]:
         event.remove(where, "after_cursor_execute", note)
 
 
+@contextmanager
+def parameters_of_statements_about(where: Engine | Connection, column: str) -> Iterator[list[Any]]:
+    """Collect the parameters of the statements that name a column meanwhile."""
+    collected: list[Any] = []
+
+    def note(connection, cursor, statement, parameters, context, executemany):
+        if column in statement:
+            collected.append(parameters)
+
+    event.listen(where, "before_cursor_execute", note)
+    try:
+        yield collected
+    finally:
+        event.remove(where, "before_cursor_execute", note)
+
+
 # In this transaction; counts of earlier transactions may still be included.
 _ROWS_READ = """
 SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = :table

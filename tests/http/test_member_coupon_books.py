@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.builders.coupons import CouponBooks
+from tests.builders.statements import parameters_of_statements_about
 from tests.builders.tracking import Shop
 
 
@@ -83,6 +84,25 @@ def test_books_are_paged_and_ordered(books, ana):
     assert keys(list_books(books, ana, order="name,desc", limit=1, page=1)) == book_keys[3:4]
     for invalid_query in ({"order": "totalAssigned"}, {"limit": 101}, {"limit": 0}, {"search": "x"}):
         books.organization.integration.get(f"/members/{ana}/coupon-books", expect=400, **invalid_query)
+
+
+@pytest.mark.parametrize("query", [{}, {"withStockOnly": True}], ids=["without stock", "with stock"])
+def test_only_the_books_of_the_page_are_read_as_a_whole(api, books, ana, query):
+    attributes = {"menu": ["espresso", "latte"]}
+    all_books = [books.make("A", maxCouponCount=10, customAttributes=attributes) for _ in range(5)]
+    with parameters_of_statements_about(api.engine, "detail_picture_url") as parameters:
+        page = list_books(books, ana, page=1, limit=2, order="couponBookId", **query)
+    assert page["totalCount"] == 5
+    assert page["results"] == [{**book, "eligible": True, "exclusionReasons": []} for book in all_books[2:4]]
+    [of_whole_books] = parameters
+    assert of_whole_books["coupon_book_id"] == [book["couponBookId"] for book in all_books[2:4]]
+
+
+def test_an_empty_page_reads_no_book_as_a_whole(api, books, ana):
+    books.make("A")
+    with parameters_of_statements_about(api.engine, "detail_picture_url") as parameters:
+        assert list_books(books, ana, page=7)["results"] == []
+    assert parameters == []
 
 
 @pytest.mark.parametrize("status", ["draft", "disabled", "archived"])

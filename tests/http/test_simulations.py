@@ -14,6 +14,7 @@ from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.missions import create as create_mission
 from tests.builders.missions import new_badge
+from tests.builders.statements import parameters_of_statements_about
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running, spend
 
@@ -595,6 +596,14 @@ class TestTimeOfConditions:
         assert (ten["usable"], ten["couponBookKey"]) == (False, None)
         assert [reason["code"] for reason in ten["exclusionReasons"]] == ["deadline-exceeded"]
         assert [reason["code"] for reason in unknown_coupon["exclusionReasons"]] == ["unknown-coupon"]
+
+
+def test_simulations_read_no_book_as_a_whole(api, shop, books):
+    books.make(type="codeless", name="Espresso", customAttributes={"menu": ["espresso"]})
+    with parameters_of_statements_about(api.engine, "detail_picture_url") as parameters:
+        [redemption] = simulate(shop, total=10)["redeem"]
+    assert redemption["name"] == "Espresso"
+    assert parameters == []
 
 
 def test_a_limited_number_of_books_is_considered(shop, books, monkeypatch):

@@ -20,7 +20,7 @@ from handlers.call import Call, Response
 from handlers.messages.content import member_documents
 from handlers.messages.json_text import encode
 from handlers.services.configuration import configuration_of
-from handlers.services.coupons.member_books import member_books_page
+from handlers.services.coupons.member_books import usable_books
 from handlers.services.members.match_audiences import match_audiences
 from persistence.content import member_documents as document_queries
 from persistence.content.member_documents import Viewer
@@ -29,8 +29,6 @@ from persistence.paging import Paged
 CACHE_LIFETIME = timedelta(minutes=15)
 MAX_RESPONSES = 2_000
 MAX_BYTES = 32 * 1024 * 1024
-# More than any organization has: all coupon books are read as one page.
-_MANY_BOOKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,5 +162,4 @@ def _visible_book_keys(call: Call, member: Member, collection: ContentCollection
     keys = document_queries.find_coupon_books_in_use(call.db, collection)
     if not keys:
         return []
-    page_of_books = member_books_page(call, member, {"limit": _MANY_BOOKS, "couponBookKeys": keys})
-    return [result.book.coupon_book_key for result in page_of_books.results]
+    return [result.book.coupon_book_key for result in usable_books(call, member, {"couponBookKeys": keys})]

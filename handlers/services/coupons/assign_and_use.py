@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from domain.coupons.books import Coupon, CouponBook
+from domain.coupons.books import BookTerms, Coupon
 from domain.coupons.charges import UsageDetails
 from domain.coupons.commands import Assignment, Use
 from domain.coupons.locks import CouponLock, UnknownCouponLock
@@ -64,7 +64,7 @@ class CouponCommand:
         """True for a use that may assign a coupon first."""
         return self.auto_assign or self.lock_key is not None
 
-    def digest(self, request_kind: str, member_id: int, book: CouponBook) -> bytes:
+    def digest(self, request_kind: str, member_id: int, book: BookTerms) -> bytes:
         """The digest of a request with this command: two requests with the same digest are the same request.
 
         It covers all fields; `request_kind` is "assign" or "use".
@@ -100,7 +100,7 @@ class CouponRequest:
     """The command of a call, for a member and a book; `lock` is the lock that the command names, None until found."""
 
     member: Member
-    book: CouponBook
+    book: BookTerms
     command: CouponCommand
     lock: CouponLock | None = None
 
@@ -124,7 +124,7 @@ def assign_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> 
     return _Requests("assign", ASSIGNED, calls, requests, _assign).run_all()
 
 
-Execute = Callable[[CouponWork, Call, CouponRequest, CouponBook, bytes], list[CouponUsage]]
+Execute = Callable[[CouponWork, Call, CouponRequest, BookTerms, bytes], list[CouponUsage]]
 
 
 class _Requests:
@@ -214,7 +214,7 @@ class _Requests:
         return usages
 
 
-def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBook, digest: bytes) -> list[CouponUsage]:
+def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: BookTerms, digest: bytes) -> list[CouponUsage]:
     """Use the coupon that the command names by code, id or lock, or else the member's next one of the book."""
     command = request.command
     named_coupons = _named_coupons(coupons, book, command)
@@ -246,7 +246,7 @@ def _lock_of(request: CouponRequest, lock: CouponLock | None) -> CouponLock:
 
 
 def _assign(
-    coupons: CouponWork, call: Call, request: CouponRequest, book: CouponBook, digest: bytes
+    coupons: CouponWork, call: Call, request: CouponRequest, book: BookTerms, digest: bytes
 ) -> list[CouponUsage]:
     """Assign the coupons that the command names, or else the next free ones of the book.
 
@@ -257,7 +257,7 @@ def _assign(
 
 
 def _assign_each(
-    coupons: CouponWork, member: Member, book: CouponBook, command: CouponCommand, digest: bytes
+    coupons: CouponWork, member: Member, book: BookTerms, command: CouponCommand, digest: bytes
 ) -> list[CouponUsage]:
     """Assign the coupons that the command names, or else the next `count` free ones of the book.
 
@@ -303,14 +303,14 @@ def as_first_returned(usage: CouponUsage) -> CouponUsage:
     return replace(usage, reversal_usage_id=None, updated_at=usage.created_at)
 
 
-def _named_coupons(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> list[Coupon]:
+def _named_coupons(coupons: CouponWork, book: BookTerms, command: CouponCommand) -> list[Coupon]:
     """The coupons that the command names by code or id, which are loaded; raises UnknownCoupon."""
     if command.coupon_id is not None:
         return [coupons.loader.state.coupons[command.coupon_id]]
     return [coupons.coupon(book, code) for code in command.codes]
 
 
-def _finders(coupons: CouponWork, book: CouponBook, command: CouponCommand) -> list[Callable[[], Coupon | None]]:
+def _finders(coupons: CouponWork, book: BookTerms, command: CouponCommand) -> list[Callable[[], Coupon | None]]:
     """For each coupon to be assigned, a function that finds it, or returns None for the next coupon of the book.
 
     So an unknown code is refused only when its function is called.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from domain.coupons.books import CouponBook
+from domain.coupons.books import BookTerms
 from domain.coupons.commands import Assignment
 from domain.coupons.usages import CouponUsage
 from domain.idempotency import ResultsByKey
@@ -42,7 +42,7 @@ class AssignmentOutcome:
 
 
 def assign_to_members(
-    call: Call, book: CouponBook, items: Sequence[BatchItem], points_override: Decimal | None
+    call: Call, book: BookTerms, items: Sequence[BatchItem], points_override: Decimal | None
 ) -> list[AssignmentOutcome]:
     """Assign a coupon to each of many members independently, in a fixed number of statements."""
     members_of_items = _members_of(call, items)
@@ -56,7 +56,7 @@ def assign_to_members(
 class _Batch:
     """One call that assigns to many members."""
 
-    def __init__(self, unit: UnitOfWork, book: CouponBook, command: CouponCommand) -> None:
+    def __init__(self, unit: UnitOfWork, book: BookTerms, command: CouponCommand) -> None:
         self._unit = unit
         self._coupons = unit.coupons
         self._book = unit.coupons.loader.find_book(coupon_book_id=book.coupon_book_id)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from domain.coupons.books import CouponBook
+from domain.coupons.books import BookTerms
 from domain.coupons.commands import Lock
 from domain.coupons.locks import DEFAULT_VALIDITY, MAX_VALIDITY, CouponLock
 from domain.durations import end_of_validity
@@ -41,7 +41,7 @@ class LockView:
     expires_at: datetime
 
 
-def lock_coupon(call: Call, member: Member, book: CouponBook, request: LockRequest) -> LockView:
+def lock_coupon(call: Call, member: Member, book: BookTerms, request: LockRequest) -> LockView:
     """Lock a coupon of a book for a member; the same request under the same key returns the first response.
 
     Raises CouponLocked, KeyReused, InvalidRequest for an impossible `valid_for`, or a refusal of a use.

@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from domain.coupons.books import LIST, CouponBook, stock_left
+from domain.coupons.books import LIST, BookTerms, CouponBook, stock_left
 from domain.coupons.conditions import condition_may_read_orders, context_of
 from domain.coupons.eligibility import MemberFacts, exclusions_from_list, is_usable
 from domain.coupons.locks import CouponLock
@@ -32,12 +32,14 @@ _NO_AMOUNTS, _NO_TOTALS = Amounts(), UsageTotals()
 # The CPU time for the conditions of a list of books; a larger `call_evaluation_ms` does not extend it.
 _CONDITIONS_SECONDS = 1.0
 
+Book = TypeVar("Book", bound=BookTerms)
+
 
 @dataclass(frozen=True, slots=True)
-class MemberBook:
+class MemberBook(Generic[Book]):
     """A book for a member: the amounts that the member has and has used, and the reasons that exclude a use."""
 
-    book: CouponBook
+    book: Book
     amounts: Amounts
     exclusions: tuple[Conflict, ...]
     last_usage: CouponUsage | None = None
@@ -55,7 +57,7 @@ def member_books_page(
     *conditions: Any,
     in_stock: bool | None = None,
     explain: bool = False,
-) -> Paged[MemberBook]:
+) -> Paged[MemberBook[CouponBook]]:
     """A page of the books that match the query and the conditions, and that the member could use now.
 
     With `explain` all matching books are included, with their exclusions. If `in_stock` is True, an empty stock is an
@@ -63,14 +65,32 @@ def member_books_page(
     Raises DeadlineExceeded if the conditions of the books take too much CPU time.
     """
     organization_id = call.organization.organization_id
-    view = _MemberView(call, member)
     if explain:
         matching = books.find_page(call.db, organization_id, query, *conditions)
-        visible = view.books(matching.results, with_stock_only=in_stock is True, explain=True)
+        visible = _MemberView(call, member).books(matching.results, with_stock_only=in_stock is True, explain=True)
         return matching.with_results(visible)
+    usable = usable_books(call, member, query, *conditions, in_stock=in_stock)
+    page = Page.of(query)
+    start = page.page * page.limit
+    results = usable[start : start + page.limit]
+    whole_books = books.find_whole(call.db, organization_id, [result.book.coupon_book_id for result in results])
+    whole_results = [
+        MemberBook(whole_books[result.book.coupon_book_id], result.amounts, result.exclusions)
+        for result in results
+        # The records of a test organization may be deleted meanwhile.
+        if result.book.coupon_book_id in whole_books
+    ]
+    return Paged(len(usable), page.page, page.limit, whole_results)
+
+
+def usable_books(
+    call: Call, member: Member, query: Mapping[str, Any], *conditions: Any, in_stock: bool | None = None
+) -> list[MemberBook[BookTerms]]:
+    """All books that `member_books_page` has on its pages without `explain`, but only their terms."""
+    view = _MemberView(call, member)
     candidates = member_books.find_candidates(
         call.db,
-        organization_id,
+        call.organization.organization_id,
         query,
         *conditions,
         tier_keys=view.tier_keys,
@@ -79,13 +99,10 @@ def member_books_page(
     )
     if in_stock is False:
         candidates = view.out_of_stock(candidates)
-    eligible = view.books(candidates, with_stock_only=in_stock is True, explain=False)
-    page = Page.of(query)
-    start = page.page * page.limit
-    return Paged(len(eligible), page.page, page.limit, eligible[start : start + page.limit])
+    return view.books(candidates, with_stock_only=in_stock is True, explain=False)
 
 
-def with_last_usages(call: Call, member: Member, page: Paged[MemberBook]) -> Paged[MemberBook]:
+def with_last_usages(call: Call, member: Member, page: Paged[MemberBook[CouponBook]]) -> Paged[MemberBook[CouponBook]]:
     """The books of the page, each with the member's last use of it."""
     last_uses = usages.find_last_uses(call.db, member, [result.book.coupon_book_id for result in page.results])
     results = [replace(result, last_usage=last_uses.get(result.book.coupon_book_id)) for result in page.results]
@@ -108,7 +125,7 @@ class _MemberView:
         audiences = audiences_by_member[member.member_id]
         self.audience_keys = frozenset(audience.audience_key for audience in audiences)
 
-    def books(self, books: Sequence[CouponBook], *, with_stock_only: bool, explain: bool) -> list[MemberBook]:
+    def books(self, books: Sequence[Book], *, with_stock_only: bool, explain: bool) -> list[MemberBook[Book]]:
         """The books that the member could use now, or with `explain` all; in a fixed number of statements.
 
         If `with_stock_only`, an empty stock is an exclusion. Raises DeadlineExceeded.
@@ -121,7 +138,7 @@ class _MemberView:
             detail = "The conditions of the coupon books take too much time. Filter the list or simplify them."
             raise DeadlineExceeded(detail) from None
 
-    def _books(self, books: Sequence[CouponBook], with_stock_only: bool, explain: bool) -> Iterator[MemberBook]:
+    def _books(self, books: Sequence[Book], with_stock_only: bool, explain: bool) -> Iterator[MemberBook[Book]]:
         """The books as `books` returns them; raises TimeExceeded."""
         call, member = self._call, self._member
         ids = [book.coupon_book_id for book in books]
@@ -167,12 +184,12 @@ class _MemberView:
             elif is_usable(book, facts, deadline=deadline):
                 yield MemberBook(book, amounts_of_book, ())
 
-    def out_of_stock(self, books: Sequence[CouponBook]) -> list[CouponBook]:
+    def out_of_stock(self, books: Sequence[BookTerms]) -> list[BookTerms]:
         """The books that have nothing left to assign."""
         stock = self._stock(books, self._locks(books)[1])
         return [book for book in books if (remaining := stock[book.coupon_book_id]) is not None and remaining < 1]
 
-    def _locks(self, books: Sequence[CouponBook]) -> tuple[Mapping[int, Sequence[CouponLock]], Mapping[int, int]]:
+    def _locks(self, books: Sequence[BookTerms]) -> tuple[Mapping[int, Sequence[CouponLock]], Mapping[int, int]]:
         """The member's active locks by book, and for each book how many locks of all members reserve its stock."""
         now, member = self._call.now, self._member
         ids = [book.coupon_book_id for book in books if book.locked_until is not None and book.locked_until > now]
@@ -186,7 +203,7 @@ class _MemberView:
             by_book.setdefault(lock.coupon_book_id, []).append(lock)
         return by_book, reserved_stock
 
-    def _stock(self, books: Sequence[CouponBook], reserved_stock: Mapping[int, int]) -> dict[int, Decimal | None]:
+    def _stock(self, books: Sequence[BookTerms], reserved_stock: Mapping[int, int]) -> dict[int, Decimal | None]:
         """The amount left to assign of each book, None without a limit; for a list of codes, 1 means at least one."""
         lists = [book.coupon_book_id for book in books if book.type == LIST]
         books_with_free_codes: set[int] = set()

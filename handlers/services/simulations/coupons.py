@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from domain.coupons.books import LIST, Coupon, CouponBook, UnknownCoupon, stock_left
+from domain.coupons.books import LIST, BookTerms, Coupon, UnknownCoupon, stock_left
 from domain.coupons.commands import Use
 from domain.coupons.conditions import holds
 from domain.coupons.discounts import discount_of
@@ -45,7 +45,7 @@ ONE, _ZERO = Decimal(1), Decimal(0)
 class Offer:
     """A book that is offered to the member, before the event."""
 
-    book: CouponBook
+    book: BookTerms
     facts: MemberFacts
     order_total: Decimal | None
     currency: str | None

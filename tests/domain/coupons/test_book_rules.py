@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -18,8 +19,7 @@ ACCOUNT = {"ledgerAccountKey": "points"}
 
 def faults(**changes):
     """The pointer and the text of every fault of a book that restricts nothing, but for `changes`."""
-    book = coupon_book()
-    values = {name: getattr(book, name) for name in book.__slots__} | changes
+    values = asdict(coupon_book()) | changes
     try:
         check_book(values)
     except InvalidRequest as refusal:

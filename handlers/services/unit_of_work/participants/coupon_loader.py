@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from domain.coupons.books import LIST, Coupon, CouponBook, UnknownCouponBook, pattern_of, stock_left
+from domain.coupons.books import LIST, BookTerms, Coupon, UnknownCouponBook, pattern_of, stock_left
 from domain.coupons.lots import CouponLot, LotRange, period_starts
 from domain.coupons.state import PERSONAL, CouponChanges, CouponState
 from domain.coupons.usages import CouponUsage
@@ -61,7 +61,7 @@ class CouponLoader:
             self._expected_codes.update(code_counts)
             self._coupon_ids.expect(sum(code_counts.values()))
 
-    def find_book(self, *, key: str | None = None, coupon_book_id: int | None = None) -> CouponBook:
+    def find_book(self, *, key: str | None = None, coupon_book_id: int | None = None) -> BookTerms:
         """Find a book by its key or id; load it with the members' coupons at first use. Raises UnknownCouponBook."""
         books, lower_key = self.state.books, (key or "").lower()
         book_id = self._book_ids_by_key.get(lower_key, coupon_book_id)
@@ -104,7 +104,7 @@ class CouponLoader:
         state.put_totals(holdings.find_usage_totals(self._db, organization_id, members, assigned, starts_by_book))
         self._load_locks(books)
 
-    def _load_locks(self, books: Collection[CouponBook]) -> None:
+    def _load_locks(self, books: Collection[BookTerms]) -> None:
         """Load the active locks of books that may have some."""
         at = self.state.at
         book_ids = [book.coupon_book_id for book in books if book.locked_until is not None and book.locked_until > at]
@@ -112,7 +112,7 @@ class CouponLoader:
             members = self._unit.members
             self.state.put_locks(*holdings.find_active_locks(self._db, self._organization_id, members, book_ids, at))
 
-    def lock_stock(self, book: CouponBook) -> CouponBook:
+    def lock_stock(self, book: BookTerms) -> BookTerms:
         """Lock the book exclusively if its stock is limited; return it."""
         if book.coupon_book_id not in self._locked_book_ids:
             self._locked_book_ids.add(book.coupon_book_id)
@@ -123,7 +123,7 @@ class CouponLoader:
                 self._load_locks([self.state.books[book.coupon_book_id]])
         return self.state.books[book.coupon_book_id]
 
-    def load_by_code(self, book: CouponBook, codes: Collection[str], coupon_ids: Collection[int] = ()) -> None:
+    def load_by_code(self, book: BookTerms, codes: Collection[str], coupon_ids: Collection[int] = ()) -> None:
         """Load coupons of the book that are requested by code or id, with their assignments to the members."""
         lock = book.type in PERSONAL and not self._is_dry_run
         coupons = holdings.find_coupons(self._db, book, codes, coupon_ids, lock=lock)
@@ -165,7 +165,7 @@ class CouponLoader:
             assignments = USAGES.find_all(self._db, self._organization_id, coupon_usage_id=owing_ids)
             self.state.usages.update({usage.coupon_usage_id: usage for usage in assignments})
 
-    def supply_codes(self, book: CouponBook) -> list[Coupon]:
+    def supply_codes(self, book: BookTerms) -> list[Coupon]:
         """Lock free codes of a list, or create codes of a generated book; return them.
 
         The first call of a book returns as many codes as are expected, each further call up to twice as many.
@@ -190,7 +190,7 @@ class CouponLoader:
             self._put(holdings.find_held_coupons(self._db, self._organization_id, after.keys(), ids) if ids else ())
         return lots
 
-    def _create_coupons(self, book: CouponBook, count: int) -> list[Coupon]:
+    def _create_coupons(self, book: BookTerms, count: int) -> list[Coupon]:
         """Create coupons with random codes that the book does not have yet.
 
         If another transaction stores one of these codes first, this one fails, and a retry draws other codes.
@@ -278,6 +278,6 @@ class CouponLoader:
         return personal, shared
 
 
-def _increase(now: CouponBook | Coupon, before: CouponBook | Coupon) -> tuple[Decimal, Decimal]:
+def _increase(now: BookTerms | Coupon, before: BookTerms | Coupon) -> tuple[Decimal, Decimal]:
     """The increases of the assigned amount and of the used amount."""
     return now.total_assigned - before.total_assigned, now.total_usages - before.total_usages

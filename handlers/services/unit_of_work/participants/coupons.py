@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from domain.campaigns.context import EventFacts, Performed, balances_by_name
 from domain.campaigns.outcomes import BadParameter, NothingToDo
-from domain.coupons.books import CODELESS, Coupon, CouponBook
+from domain.coupons.books import CODELESS, BookTerms, Coupon
 from domain.coupons.charges import PointsCharge, UsageDetails
 from domain.coupons.commands import Assignment, Lock, Use
 from domain.coupons.conditions import condition_may_read_orders, context_of
@@ -69,19 +69,19 @@ class CouponWork:
 
     # -- changes by requests, effects and rewards ---------------------------------------------------------------------
 
-    def assign(self, member_id: int, book: CouponBook, command: Assignment, details: UsageDetails) -> CouponUsage:
+    def assign(self, member_id: int, book: BookTerms, command: Assignment, details: UsageDetails) -> CouponUsage:
         """Assign a coupon of a loaded book; if it is refused, nothing has changed."""
         self._load_transactions([details.pending])
         return self._service.assign(self._member(member_id), self.loader.lock_stock(book), command, details)
 
-    def use(self, member_id: int, book: CouponBook, command: Use, details: UsageDetails) -> list[CouponUsage]:
+    def use(self, member_id: int, book: BookTerms, command: Use, details: UsageDetails) -> list[CouponUsage]:
         """Use coupons of a loaded book; if it is refused, nothing has changed."""
         self._load_transactions([details.pending])
         if command.auto_assign:
             book = self.loader.lock_stock(book)
         return self.run_or_roll_back(partial(self._service.use, self._member(member_id), book, command, details))
 
-    def lock(self, member_id: int, book: CouponBook, command: Lock) -> CouponLock:
+    def lock(self, member_id: int, book: BookTerms, command: Lock) -> CouponLock:
         """Lock a coupon of a loaded book; if it is refused, nothing has changed."""
         if command.auto_assign:
             book = self.loader.lock_stock(book)
@@ -154,16 +154,16 @@ class CouponWork:
         # The index of the first refused part is the part before it.
         return bisect_left(range(1, amount), True, key=is_refused)
 
-    def coupon(self, book: CouponBook, code: str) -> Coupon:
+    def coupon(self, book: BookTerms, code: str) -> Coupon:
         """The book's coupon with this code, if it is loaded; raises UnknownCoupon."""
         return self.loader.state.coupon_by_code(book, code)
 
-    def facts(self, member: Member, books: Sequence[CouponBook]) -> list[MemberFacts]:
+    def facts(self, member: Member, books: Sequence[BookTerms]) -> list[MemberFacts]:
         """The facts of a member that decide about loaded books, except how many unused coupons the member has."""
         facts = _facts_of(self._unit, member, *books)
         return [self._with_amounts(facts, member, book) for book in books]
 
-    def _with_amounts(self, facts: MemberFacts, member: Member, book: CouponBook) -> MemberFacts:
+    def _with_amounts(self, facts: MemberFacts, member: Member, book: BookTerms) -> MemberFacts:
         """The facts with the amounts of one book."""
         totals = self.loader.state.totals(member.member_id, book.coupon_book_id)
         account = self._charge.account_of(book)
@@ -179,7 +179,7 @@ class CouponWork:
             points=points,
         )
 
-    def try_use(self, member_id: int, book: CouponBook, command: Use) -> Refusal | None:
+    def try_use(self, member_id: int, book: BookTerms, command: Use) -> Refusal | None:
         """Try a use and undo it; return its refusal, None if the use is possible."""
         try:
             self.run_and_undo(lambda: self.use(member_id, book, command, UsageDetails()))
@@ -286,7 +286,7 @@ class CouponWork:
             transactions.update(posting.find_stored(self._unit.db, self._unit.organization_id, missing_ids))
 
 
-def _facts_of(unit: UnitOfWork, member: Member, *books: CouponBook) -> MemberFacts:
+def _facts_of(unit: UnitOfWork, member: Member, *books: BookTerms) -> MemberFacts:
     """The facts of a member that decide about books, except those about coupons; looks up only what the books need."""
     conditions = [book.condition for book in books if book.condition]
     tiers = audiences = frozenset[str]()
