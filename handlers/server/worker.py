@@ -21,12 +21,11 @@ from handlers.services.exports.write import MAX_OPEN_EXPORTS, ExportWriter
 from handlers.services.imports.work import Importer
 from handlers.services.ledger.extend_expiry import extend_running
 from handlers.services.organizations.test_clock import advance_clocks
+from handlers.services.report_totals import ReportTotals
 from handlers.services.unit_of_work.deadlines import limit_evaluation
 from handlers.services.webhooks.send_deliveries import send_due
 from handlers.settings import Settings
-from persistence import transactions
 from persistence.engine import create_engine
-from persistence.reports.totals import CHANGES_AT_ONCE, move_changes
 from persistence.transactions import is_unavailable
 
 # The intervals of jobs are minutes.
@@ -151,7 +150,7 @@ _LOOPS: Sequence[tuple[str, float | None, Callable[[Engine, Settings, Callable[[
     ("queue", None, lambda engine, settings, is_stopping: Drain(engine, settings, is_stopping).step),
     ("deliveries", None, _deliveries),
     ("jobs", _JOBS_SECONDS, _jobs),
-    ("reports", _REPORTS_SECONDS, lambda engine, *_: lambda: transactions.run(engine, move_changes) >= CHANGES_AT_ONCE),
+    ("reports", _REPORTS_SECONDS, lambda engine, _, is_stopping: ReportTotals(engine, is_stopping).step),
     ("imports", _LONG_WORK_SECONDS, lambda engine, settings, _: Importer(engine, settings).step),
     ("exports", _LONG_WORK_SECONDS, lambda *context: ExportWriter(*context).step),
     ("clocks", _LONG_WORK_SECONDS, lambda *context: lambda: advance_clocks(*context)),

@@ -1,15 +1,16 @@
-"""Moves changes into the totals, a limited number in each database transaction."""
+"""Moves changes of an organization into the totals, a limited number in each database transaction."""
 
 from sqlalchemy import Connection, text
 
 from domain.reports import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
 from persistence import organizations
 
-CHANGES_AT_ONCE = 20_000
+# The labels of a change are its label and its tags. Each costs up to seven rows of totals, one for each level. So a
+# transaction writes at most 14,000 rows, a small part of what the statement timeout allows.
+LABELS_AT_ONCE = 2_000
 
-# The key of an advisory lock, which nothing else in the database uses. Only one worker moves changes at a time, so that
-# workers do not wait for each other's rows.
-_LOCK = 0x6C6F79616C7402
+# Only one worker at a time moves the changes of an organization, so that workers do not wait for each other's rows.
+_CLAIM = "SELECT pg_try_advisory_xact_lock(hashtextextended('report totals', :organization_id))"
 
 
 def bucket_of(level: int, at: str = "at") -> str:
@@ -67,11 +68,18 @@ GROUP BY 1, 2, 3, 4, 5, 6
 """
 
 
+# Every change has a label, so one more change than `limit` shows whether there are more.
 _MOVE = f"""
-WITH taken AS MATERIALIZED (
+WITH waiting AS MATERIALIZED (
+    SELECT report_change_id, labels, sum(labels) OVER (ORDER BY report_change_id) AS labels_so_far
+    FROM (
+        SELECT report_change_id, 1 + coalesce(cardinality(tags), 0) AS labels FROM report_changes
+        WHERE organization_id = :organization_id ORDER BY report_change_id LIMIT :limit + 1
+    ) c
+), taken AS MATERIALIZED (
     DELETE FROM report_changes
     WHERE organization_id = :organization_id AND report_change_id = ANY(ARRAY(
-        SELECT report_change_id FROM report_changes WHERE organization_id = :organization_id LIMIT :limit
+        SELECT report_change_id FROM waiting WHERE labels_so_far <= greatest(:limit, labels)
     ))
     RETURNING *
 ), totals AS (
@@ -86,18 +94,22 @@ WITH taken AS MATERIALIZED (
     ON CONFLICT (organization_id, level, label, bucket, wallet_id, ledger_account_id)
         DO UPDATE SET minted = t.minted + excluded.minted, mints = t.mints + excluded.mints
 )
-SELECT count(*) FROM taken
+SELECT (SELECT count(*) FROM waiting) > (SELECT count(*) FROM taken)
 """
 
 
-def move_changes(db: Connection, limit: int = CHANGES_AT_ONCE) -> int:
-    """Move changes into the totals, up to `limit`; return their number, which is 0 if another worker moves changes."""
-    if not db.execute(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": _LOCK}).scalar_one():
-        return 0
-    count = 0
-    for organization_id in organizations.find_ids_with_rows(db, "report_changes"):
-        parameters = {"organization_id": organization_id, "limit": limit - count}
-        count += db.execute(text(_MOVE), parameters).scalar_one()
-        if count >= limit:
-            break
-    return count
+def find_waiting_organizations(db: Connection) -> list[int]:
+    """The ids of the organizations with changes that are not in the totals, in random order."""
+    return organizations.find_ids_with_rows(db, "report_changes")
+
+
+def move_changes(db: Connection, organization_id: int, limit: int = LABELS_AT_ONCE) -> bool:
+    """Move the oldest changes of an organization into the totals; False if it has no more, or if a worker moves them.
+
+    They have at most `limit` labels together; a change with more labels is the only one.
+    """
+    parameters = {"organization_id": organization_id, "limit": limit}
+    if not db.execute(text(_CLAIM), parameters).scalar_one():
+        return False
+    has_more: bool = db.execute(text(_MOVE), parameters).scalar_one()
+    return has_more

@@ -11,8 +11,7 @@ from decimal import Decimal
 import pytest
 
 from handlers.services.verify import verify_reports
-from persistence import transactions
-from persistence.reports.totals import move_changes
+from tests.builders.reports import move_all_changes
 from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, order, order_update, running
 
 # Reports, with the required query, and the role that each needs.
@@ -44,8 +43,7 @@ def settle(request, shop):
 
     def settle():
         if request.param == "totals":
-            while transactions.run(shop.engine, move_changes):
-                pass
+            move_all_changes(shop.engine)
         with shop.engine.connect() as db:
             assert verify_reports(db, shop.organization.id) == []
 

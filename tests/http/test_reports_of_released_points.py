@@ -9,10 +9,10 @@ import pytest
 from domain.ledger.records import PENDING
 from handlers.services.ledger.expire import expire_next
 from handlers.services.verify import verify_reports
-from persistence import organizations, transactions
-from persistence.reports.totals import move_changes
+from persistence import organizations
 from tests.builders.campaigns import mint
 from tests.builders.points import Points
+from tests.builders.reports import move_all_changes
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order, order_update, running
 
 # The test clock starts on 1 March 2026 at 10:00 in Madrid.
@@ -25,8 +25,7 @@ def settle(request, api):
 
     def settle(shop):
         if request.param == "totals":
-            while transactions.run(api.engine, move_changes):
-                pass
+            move_all_changes(api.engine)
         with api.engine.connect() as db:
             assert verify_reports(db, shop.organization.id) == []
 

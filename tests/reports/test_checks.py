@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from domain.reports import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
 from handlers.services.verify import verify_reports
-from persistence.reports.totals import move_changes
+from tests.builders.reports import move_all_changes
 from tests.builders.tracking import Shop
 
 
@@ -17,9 +17,7 @@ def shop(api):
     shop = Shop(api.organization())
     member = shop.organization.member()["loyaltyMemberId"]
     shop.give(member, 7)
-    with api.engine.begin() as db:
-        while move_changes(db):
-            pass
+    move_all_changes(api.engine)
     shop.give(member, 5)
     return shop
 

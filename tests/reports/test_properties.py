@@ -48,7 +48,7 @@ steps = st.one_of(
     st.tuples(st.just("assign"), members, st.integers(1, 3)),
     st.tuples(st.just("use"), st.integers(0, 9), st.sampled_from([None, Decimal("0.5"), 2])),
     st.tuples(st.just("undo"), st.integers(0, 9)),
-    st.just(("move",)),
+    st.tuples(st.just("move"), st.sampled_from([1, 5, 1000])),
 )
 drawn_ranges = st.tuples(moments, moments, st.sampled_from(ZONES))
 
@@ -168,8 +168,8 @@ class Client:
             self.assigned.append(member)
             self._coupons(uses=-1, discounted=-discounted)
 
-    def _move(self) -> None:
-        transactions.run(self.shop.engine, move_changes)
+    def _move(self, limit: int) -> None:
+        transactions.run(self.shop.engine, lambda db: move_changes(db, self.shop.organization.id, limit))
 
     def report(self, name: str, **query: Any) -> Any:
         return self.shop.administration.get(f"/reports/{name}", **query)
