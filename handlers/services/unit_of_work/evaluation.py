@@ -295,8 +295,7 @@ def _settle_order(
                 unit.payments.capture(tracked, purchase_order)
             elif extent_of(purchase_order) is not None:
                 purchase_order, refunds, _ = unit.payments.refund(tracked, purchase_order)
-            order = purchase_order, items
-            return order, refunds, _reverse_effects(unit, tracked, order)
+            return (purchase_order, items), refunds, _reverse_effects(unit, tracked, (purchase_order, items))
     except Refusal:
         unit.ledger.rollback_to(savepoint)
         raise
