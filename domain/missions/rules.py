@@ -51,8 +51,20 @@ class CompiledMission:
     count: Program | None = None
     fault: str | None = None
 
+    def is_open(self, at: datetime, audience_keys: Collection[str]) -> bool:
+        """True if the mission is open at `at` to a member who is in these audiences."""
+        mission = self.mission
+        return (
+            mission.active
+            and (mission.valid_from is None or mission.valid_from <= at)
+            and (mission.valid_to is None or at <= mission.valid_to)
+            and (self.audience_keys is None or not self.audience_keys.isdisjoint(audience_keys))
+        )
+
     def refuse_closed(self, at: datetime, audience_keys: Collection[str]) -> None:
-        """Raise MissionClosed if the mission is not open at `at` to a member who is in these audiences."""
+        """Raise MissionClosed unless the mission `is_open`."""
+        if self.is_open(at, audience_keys):
+            return
         mission = self.mission
         if not mission.active:
             raise MissionClosed(f"The mission {mission.name} is not active.")
@@ -60,21 +72,18 @@ class CompiledMission:
             raise MissionClosed(f"The mission {mission.name} begins at {mission.valid_from.isoformat()}.")
         if mission.valid_to is not None and at > mission.valid_to:
             raise MissionClosed(f"The mission {mission.name} ended at {mission.valid_to.isoformat()}.")
-        if self.audience_keys is not None and self.audience_keys.isdisjoint(audience_keys):
-            raise MissionClosed(f"The member is not in the audience of the mission {mission.name}.")
+        raise MissionClosed(f"The member is not in the audience of the mission {mission.name}.")
 
     def counts(self, event: EventFacts, budget: Budget) -> bool:
         """True if the event counts for the mission, apart from limits on how often it may be achieved.
 
         Conditions on items use the budget; raises CostExceeded or TimeExceeded.
         """
-        if event.event_type != self.mission.event_type or not self._meets_conditions(event, budget):
-            return False
-        try:
-            self.refuse_closed(event.at, event.audience_keys)
-        except MissionClosed:
-            return False
-        return True
+        return (
+            event.event_type == self.mission.event_type
+            and self.is_open(event.at, event.audience_keys)
+            and self._meets_conditions(event, budget)
+        )
 
     def _meets_conditions(self, event: EventFacts, budget: Budget) -> bool:
         """True if amount, currency, items and badges of the event meet the conditions of the mission."""

@@ -8,6 +8,7 @@ import pytest
 
 from handlers.server.jobs import expire_points
 from handlers.services.unit_of_work import deadlines, evaluation
+from persistence.transactions import deadline_of_thread
 from tests.builders.campaigns import mint
 from tests.builders.points import Points
 from tests.builders.queue import drain, outcome, send
@@ -93,3 +94,23 @@ def test_the_due_events_of_a_step_of_a_job_share_the_time_of_a_call(shop, slow_r
     Points.default(shop.organization).change(expire_all, id=shop.organization.id)
     expire_points(shop.organization.api.engine, shop.organization.id)
     assert sum(shop.balance(member) for member in members) == points
+
+
+def test_a_call_evaluates_no_further_event_after_its_deadline(shop, monkeypatch):
+    evaluated_ids = []
+    original = evaluation._evaluate
+
+    def evaluate_until_the_deadline(unit, tracked, order):
+        """Evaluate an event; the deadline of the call passes during the third one."""
+        evaluated_ids.append(tracked.loyalty_event_id)
+        if len(evaluated_ids) == 3:
+            deadline_of_thread.get().expire()
+        return original(unit, tracked, order)
+
+    shop.campaign(running(mint(10)), eventType=GENERIC)
+    member = shop.member()
+    monkeypatch.setattr(evaluation, "_evaluate", evaluate_until_the_deadline)
+    body = {"events": [event(member) for _ in range(10)]}
+    shop.organization.integration.post("/events/track", body, expect=503)
+    assert len(evaluated_ids) == 3
+    assert shop.balance(member) == 0

@@ -51,6 +51,7 @@ from handlers.services.unit_of_work.orders import PAID_BY, extent_of
 from handlers.services.unit_of_work.reversals import Reversal
 from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent, incoming_of, tracked_event_of
 from handlers.services.unit_of_work.unit import UnitOfWork
+from persistence.transactions import check_deadline
 
 # The executors of the effects that are neither about points nor a discount: methods of participants.
 _EXECUTORS: Mapping[str, Callable[[UnitOfWork], Executor]] = {
@@ -111,6 +112,8 @@ def process_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
 
     Then the events derived from it are processed. Returns the result; a refusal fails only this event.
     """
+    # After its deadline a call has its response, and nothing that it did is stored.
+    check_deadline()
     evaluation: Evaluation | None = None
     order: OrderWithItems | None = None
     refusal: Refusal | None = None

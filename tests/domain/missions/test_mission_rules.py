@@ -109,6 +109,14 @@ def test_conditions_on_items_use_the_budget_of_the_event():
         compiled_mission.counts(event, budget)
 
 
+def test_the_conditions_of_a_closed_mission_use_nothing_of_the_budget():
+    closed_mission = mission(inline_matcher=matcher("latte"), valid_from=NOON + timedelta(hours=1))
+    event, budget = facts(), Budget(1000)
+    event.context["order"] = {"items": [{"productCode": "latte"}]}
+    assert not compile_mission(closed_mission, {}, {}, {}, None).counts(event, budget)
+    assert budget.remaining == 1000
+
+
 def test_the_products_of_a_payment_are_its_items():
     mission_of_lattes = mission(inline_matcher=matcher("latte"))
     assert counts(mission_of_lattes, payment={"products": [{"sku": "latte", "total": Decimal(5)}]})

@@ -21,7 +21,7 @@ from domain.ledger.availability import Availability
 from domain.ledger.postings import Details
 from domain.ledger.refusals import UnknownLedgerAccount
 from domain.missions.progress import Advance, Progress, count_of
-from domain.missions.records import Mission, MissionClosed, MissionExhausted, MissionTracking, Reward, UnknownMission
+from domain.missions.records import Mission, MissionExhausted, MissionTracking, Reward, UnknownMission
 from domain.missions.rules import CompiledMission, expiry_of_reward
 from domain.missions.state import MissionMove, MissionProgress, MissionProgressState, ProgressCause
 from domain.problems import Refusal
@@ -93,9 +93,7 @@ class MissionWork:
 
     def remaining_count(self, member_id: int, compiled: CompiledMission, audience_keys: Collection[str]) -> int | None:
         """The count that a member of these audiences still needs for the next achievement; None if none is possible."""
-        try:
-            compiled.refuse_closed(self._unit.now, audience_keys)
-        except MissionClosed:
+        if not compiled.is_open(self._unit.now, audience_keys):
             return None
         return self._state.remaining_count(member_id, compiled.mission, self._unit.now)
 
