@@ -115,6 +115,10 @@ class UnknownPortal(NotFound, title="The portal does not exist"):
     """The organization does not have the portal that a request names."""
 
 
+class LoyaltyProgramLimit(Conflict, title="The organization has the maximum number of loyalty programs"):
+    """Another loyalty program would exceed the maximum."""
+
+
 class TierInactive(Conflict, title="The tier is not active"):
     """An inactive tier cannot be assigned, and cannot be the default tier of a program."""
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from domain.problems import InvalidRequest
-from domain.programs import LoyaltyProgram, UnknownTier, refuse_inactive_default
+from domain.programs import LoyaltyProgram, LoyaltyProgramLimit, UnknownTier, refuse_inactive_default
 from domain.tier_policies import complete_tier_policy, faults_of_policy
 from handlers.audit_trail import Audited
 from handlers.call import Call
@@ -16,6 +16,9 @@ from handlers.schemas.loyalty_programs import PROGRAM, ProgramProperties
 from handlers.services import references
 from persistence import organizations, programs
 from persistence.programs import PROGRAMS
+
+MAX_PROGRAMS = 100
+"""The maximum number of programs of an organization, since each record of a member has a status in each program."""
 
 _AUDITED = Audited("loyalty-program", "loyalty_program_id", PROGRAM)
 
@@ -39,6 +42,9 @@ def create_loyalty_program(call: Call, body: ProgramProperties) -> dict[str, Any
             f"defaultTierId is {body.default_tier_id}, but a new loyalty program has no tiers. Create the program "
             "without defaultTierId, then its tiers."
         )
+    # `changes_configuration` serializes creations, so that each call counts the programs of the others.
+    if len(PROGRAMS.find_all(call.db, call.organization.organization_id)) >= MAX_PROGRAMS:
+        raise LoyaltyProgramLimit(f"The organization has {MAX_PROGRAMS} loyalty programs, the maximum.")
     values = {"loyalty_program_key": call.new_key(), **values_of(body)}
     program = PROGRAMS.add(call.db, call.organization.organization_id, values, call.now)
     return _program_values(program, _set_default_program(call, program, body.set_as_default))

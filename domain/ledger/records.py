@@ -159,6 +159,10 @@ class LedgerAccountInUse(Conflict, title="The ledger account has transactions"):
     """Settings that give stored amounts their meaning cannot change once the account has transactions."""
 
 
+class LedgerAccountLimit(Conflict, title="The organization has the maximum number of ledger accounts"):
+    """Another ledger account would exceed the maximum."""
+
+
 def complete_settings(settings: Mapping[str, Any], current: LedgerAccount | None = None) -> dict[str, Any]:
     """The settings of an account with implied ones filled in; raises InvalidRequest with every fault.
 

@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from handlers import loyalty_programs
 from handlers.services import configuration, limit_configuration
+from handlers.services.ledger import accounts as ledger_accounts
 from persistence import organizations, transactions
 from persistence.configuration_sizes import BYTES_OF_RECORD, configuration_bytes
 
@@ -180,3 +182,41 @@ def test_a_full_cache_forgets_the_configurations_that_were_loaded_first(api, mon
     monkeypatch.setattr(configuration, "_MAX_CACHED", 1)
     load(api, first_id)
     assert list(configuration._cache) == [first_id]
+
+
+def test_an_organization_has_a_maximum_of_ledger_accounts_in_all_its_ledgers(organization, monkeypatch):
+    administration = organization.administration
+    assert ledger_accounts.MAX_ACCOUNTS == 200
+    monkeypatch.setattr(ledger_accounts, "MAX_ACCOUNTS", 2)
+    account = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
+    second_ledger_id = administration.post("/ledgers", {"name": "Second"}, expect=201)["ledger"]["ledgerId"]
+    paths = [f"/ledgers/{ledger_id}/accounts" for ledger_id in (organization.created.ledger_id, second_ledger_id)]
+    # The default ledger has one account from the beginning.
+    record = administration.post(paths[1], account, expect=201)["ledgerAccount"]
+    for path in paths:
+        refusal = administration.post(path, account, expect=409)
+        assert refusal["type"] == "/problems/ledger-account-limit"
+        assert refusal["detail"] == "The organization has 2 ledger accounts, the maximum."
+    assert [administration.get(path)["totalCount"] for path in paths] == [1, 1]
+    # An organization that has more accounts can still change them.
+    monkeypatch.setattr(ledger_accounts, "MAX_ACCOUNTS", 1)
+    administration.put(f"{paths[1]}/{record['ledgerAccountId']}", {**account, "name": "Moons"}, expect=200)
+    assert administration.get(paths[1])["results"][0]["name"] == "Moons"
+
+
+def test_an_organization_has_a_maximum_of_loyalty_programs(organization, monkeypatch):
+    administration = organization.administration
+    assert loyalty_programs.MAX_PROGRAMS == 100
+    monkeypatch.setattr(loyalty_programs, "MAX_PROGRAMS", 2)
+    program = {"ledgerId": organization.created.ledger_id, "description": "Spare", "setAsDefault": False}
+    # An organization has one program from the beginning.
+    record = administration.post("/loyalty-programs", program, expect=201)["loyaltyProgram"]
+    refusal = administration.post("/loyalty-programs", program, expect=409)
+    assert refusal["type"] == "/problems/loyalty-program-limit"
+    assert refusal["detail"] == "The organization has 2 loyalty programs, the maximum."
+    assert len(administration.get("/loyalty-programs")["loyaltyPrograms"]) == 2
+    # An organization that has more programs can still change them.
+    monkeypatch.setattr(loyalty_programs, "MAX_PROGRAMS", 1)
+    path = f"/loyalty-programs/{record['loyaltyProgramId']}"
+    administration.put(path, {**program, "description": "Second"}, expect=200)
+    assert administration.get(path)["loyaltyProgram"]["description"] == "Second"

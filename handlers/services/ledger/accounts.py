@@ -11,6 +11,7 @@ from domain.ledger.records import (
     Ledger,
     LedgerAccount,
     LedgerAccountInUse,
+    LedgerAccountLimit,
     changes_idle_policy,
     complete_settings,
     refuse_changes_in_use,
@@ -30,18 +31,25 @@ from persistence.ledger import ACCOUNTS, LEDGERS
 from persistence.offline_allowances import ALLOWANCES
 from persistence.points_payments import PAYMENTS
 
+MAX_ACCOUNTS = 200
+"""The maximum number of accounts of an organization, since each record of a member has a balance of each account."""
+
 
 def create_account(call: Call, ledger: Ledger, settings: Mapping[str, Any]) -> LedgerAccount:
     """Add an account to a ledger; the first account of a ledger is its default.
 
-    Raises InvalidRequest, UnknownTier or UnknownEventType.
+    Raises InvalidRequest, UnknownTier, UnknownEventType or LedgerAccountLimit.
     """
     if settings["is_default_account"]:
         LEDGERS.lock(call.db, ledger)
         _audit_former_default(call, ledger)
     values = {"ledger_account_key": call.new_key(), **_complete_settings_of_account(call, settings)}
     with limit_configuration(call.db, ledger.organization_id):
-        return ledgers.add_account(call.db, ledger, values, call.now)
+        account = ledgers.add_account(call.db, ledger, values, call.now)
+    # From its insertion on, other calls that add an account to any ledger wait for this call, so that they count it.
+    if len(ACCOUNTS.find_all(call.db, ledger.organization_id)) > MAX_ACCOUNTS:
+        raise LedgerAccountLimit(f"The organization has {MAX_ACCOUNTS} ledger accounts, the maximum.")
+    return account
 
 
 def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: Changes[Any]) -> LedgerAccount:
