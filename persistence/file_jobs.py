@@ -7,9 +7,13 @@ from typing import Any, TypeVar
 from sqlalchemy import Column, Connection, Table, delete, func, select
 
 from persistence.connections import query
+from persistence.counts import count_rows
 from persistence.records import Records
 
 Kind = TypeVar("Kind")
+
+# How many waiting jobs of an organization a worker sees, and so how many workers can work for it at a time.
+_MAX_WAITING = 20
 
 
 class FileJobs(Records[Kind]):
@@ -33,12 +37,23 @@ class FileJobs(Records[Kind]):
         super().__init__(table, kind, equal=("kind", "status"))
         self._stored_bytes = select(func.coalesce(func.sum(size), 0)).where(table.c.status.in_(storing_statuses))
         self._content = content
-        columns = f"organization_id, {self.id.name}"
-        self._waiting = f"SELECT {columns} FROM {table.name} WHERE {is_waiting} ORDER BY updated_at, {self.id.name}"
+        ids = f"(array_agg({self.id.name} ORDER BY updated_at, {self.id.name}))[:{_MAX_WAITING}]"
+        self._waiting = (
+            f"SELECT organization_id, {ids} FROM {table.name} WHERE {is_waiting}"
+            " GROUP BY organization_id ORDER BY min(updated_at), organization_id"
+        )
 
     def find_waiting(self, db: Connection, **parameters: Any) -> list[tuple[int, int]]:
-        """The organization and id of all waiting jobs, the longest waiting job first; `parameters` of `is_waiting`."""
-        return [(row[0], row[1]) for row in query(db, self._waiting, parameters)]
+        """The organization and id of the first waiting jobs of each organization; `parameters` of `is_waiting`.
+
+        The longest waiting job of an organization is first, as is the organization with the longest waiting job.
+        """
+        return [(organization_id, id_) for organization_id, ids in query(db, self._waiting, parameters) for id_ in ids]
+
+    def count(self, db: Connection, organization_id: int, statuses: Sequence[str]) -> int:
+        """Count the jobs of an organization with these statuses, up to one more than `MAX_COUNTED`."""
+        conditions = [self.table.c.organization_id == organization_id, self.table.c.status.in_(statuses)]
+        return count_rows(db, self.table, conditions).rows
 
     def stored_bytes(self, db: Connection, organization_id: int) -> int:
         """The bytes of the stored content of all jobs of an organization."""

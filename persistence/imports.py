@@ -7,7 +7,17 @@ from typing import Any
 import psycopg2
 from sqlalchemy import Connection, select, update
 
-from domain.imports.records import FAILED, QUEUED, RUNNING, UPLOADING, FailedRow, ImportEnded, ImportJob, ImportPart
+from domain.imports.records import (
+    FAILED,
+    QUEUED,
+    RUNNING,
+    UNFINISHED,
+    UPLOADING,
+    FailedRow,
+    ImportEnded,
+    ImportJob,
+    ImportPart,
+)
 from domain.members import Member
 from persistence.connections import defer, query
 from persistence.file_jobs import FileJobs
@@ -18,13 +28,16 @@ from persistence.tables.imports import failed_import_rows, import_blocks, import
 BLOCK_BYTES = 1024 * 1024
 
 _TO_DO = f"status IN ('{QUEUED}', '{RUNNING}')"
+# Imports of an organization wait while its test clock is being advanced.
+_WAITING = f"""{_TO_DO} AND NOT EXISTS (
+    SELECT FROM organizations o WHERE o.organization_id = imports.organization_id AND o.clock_target IS NOT NULL)"""
 IMPORTS = FileJobs(
     imports,
     ImportJob,
     (import_blocks, import_parts),
-    _TO_DO,
+    _WAITING,
     size=imports.c.bytes_total,
-    storing_statuses=(UPLOADING, QUEUED, RUNNING),
+    storing_statuses=UNFINISHED,
 )
 
 _ADD_BLOCK = """

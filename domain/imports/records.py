@@ -26,8 +26,11 @@ ROLE_OF_KIND: Mapping[str, str] = {
 CSV, NDJSON = "csv", "ndjson"
 CREATE, UPSERT = "create", "upsert"
 UPLOADING, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "uploading", "queued", "running", "done", "failed", "cancelled"
+UNFINISHED = (UPLOADING, QUEUED, RUNNING)
 ENDED = (DONE, FAILED, CANCELLED)
 MAX_PARTS = 10_000
+MAX_UNFINISHED_IMPORTS = 1_000
+"""How many imports of an organization may be uploaded, queued or running."""
 MAX_UPLOAD_AGE = timedelta(days=1)
 """How long after its last part an import may wait for its start."""
 
@@ -111,6 +114,10 @@ class FailedRow:
 
 class ImportState(Conflict, title="The state of the import does not allow it"):
     """The state of the import does not allow the request."""
+
+
+class ImportLimit(Conflict, title="The organization has the maximum number of unfinished imports"):
+    """The organization has too many unfinished imports."""
 
 
 class ImportIncomplete(Conflict, title="Parts of the file are missing"):

@@ -1,9 +1,12 @@
 """Rules that imports and exports share for their callers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from domain.problems import Forbidden
 from handlers.call import Call
+from persistence import audit_log
+from persistence.file_jobs import FileJobs
 
 
 def refuse_without_role(call: Call, job: str, kind: str, roles: Mapping[str, str]) -> None:
@@ -14,3 +17,13 @@ def refuse_without_role(call: Call, job: str, kind: str, roles: Mapping[str, str
     role = roles[kind]
     if call.caller is None or not call.caller.holds(role):
         raise Forbidden(f"An {job} of {kind} also needs the role {role}, which you do not hold.")
+
+
+def count_unfinished(call: Call, jobs: FileJobs[Any], statuses: Sequence[str]) -> int:
+    """Count the jobs of the organization with these statuses.
+
+    Waits for other calls that create such a job for the organization, so that this call counts theirs.
+    """
+    organization_id = call.organization.organization_id
+    audit_log.serialize_changes(call.db, organization_id, f"unfinished {jobs.table.name}")
+    return jobs.count(call.db, organization_id, statuses)

@@ -26,8 +26,8 @@ ACROSS = {
     r"SELECT o\.organization_id FROM organizations o CROSS JOIN LATERAL": "workers find where there is something to do",
     r"SELECT organization_id, array_agg\(trigger_id\) FROM": "workers find the triggers whose deliveries are due",
     r"SELECT organization_id, min\(expiry_extension_id\) FROM": "workers find extensions to go on with",
-    r"SELECT organization_id, import_id FROM imports": "workers find imports to go on with",
-    r"SELECT organization_id, export_id FROM exports": "workers find exports to write",
+    r"SELECT organization_id, \(array_agg\(import_id ": "workers find imports to go on with",
+    r"SELECT organization_id, \(array_agg\(export_id ": "workers find exports to write",
     r"SELECT organization_id, array_agg\(export_id\) FROM": "a job finds the exports that were kept long enough",
 }
 

@@ -1,14 +1,24 @@
-"""The files of one organization's imports, uploaded by many calls at the same time."""
+"""The imports of one organization, and their files: created and uploaded by many calls at the same time."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
 
+from handlers.services.imports import manage
 from tests.builders.api import running_api
 from tests.builders.imports import Imports
 from tests.concurrency.conftest import THREADS
 from tests.concurrency.simultaneous import run_simultaneously, statuses
+
+
+def test_simultaneous_calls_create_the_maximum_of_unfinished_imports(shop, monkeypatch):
+    monkeypatch.setattr(manage, "MAX_UNFINISHED_IMPORTS", 3)
+    administration = shop.administration
+    create = partial(administration.request, "POST", "/imports", {"kind": "members", "format": "csv"})
+    replies = run_simultaneously([create] * THREADS)
+    assert statuses(replies) == {(201, None): 3, (409, "/problems/import-limit"): THREADS - 3}
+    assert administration.get("/imports")["totalCount"] == 3
 
 
 def test_simultaneous_uploads_store_at_most_the_maximum_of_an_organization(settings):

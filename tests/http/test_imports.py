@@ -14,8 +14,8 @@ from sqlalchemy.exc import DBAPIError
 
 from handlers.messages import uploads
 from handlers.server.jobs import run_job
+from handlers.services.imports import manage, work
 from handlers.services.imports import members as import_members
-from handlers.services.imports import work
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
 from tests.builders.clock import earlier
@@ -183,6 +183,37 @@ def test_the_files_of_an_organization_have_a_maximum(settings):
         other_imports.upload(other_imports.begin(), b"x" * 2048)
         imports.organization.administration.post(f"{first_path}/cancel", expect=200)
         imports.upload(second_path, b"x" * 2048)
+
+
+def test_an_organization_has_a_maximum_of_unfinished_imports(imports, api, monkeypatch):
+    assert manage.MAX_UNFINISHED_IMPORTS == 1000
+    monkeypatch.setattr(manage, "MAX_UNFINISHED_IMPORTS", 3)
+    uploading_path = imports.begin()
+    first_path, second_path = (imports.queue(f"loyaltyMemberId\n{name}\n") for name in ("ana", "ben"))
+    while imports.get(first_path)["status"] == "queued":
+        imports.importer.step()
+    statuses = [imports.get(path)["status"] for path in (uploading_path, first_path, second_path)]
+    assert statuses == ["uploading", "running", "queued"]
+    post, body = imports.organization.administration.post, {"kind": "members", "format": "csv"}
+    problem = post("/imports", body, expect=409)
+    assert problem["type"] == "/problems/import-limit"
+    assert problem["detail"] == (
+        "3 imports of the organization are being uploaded, queued or running, the maximum. Wait until one is done, or"
+        " cancel one by cancelImport."
+    )
+    assert imports.organization.administration.get("/imports")["totalCount"] == 3
+    # The limit is for each organization.
+    Imports(api.organization()).begin()
+    # Each import that ends, by a request or when it is done, allows another one.
+    post(f"{uploading_path}/cancel", expect=200)
+    imports.begin()
+    post("/imports", body, expect=409)
+    while imports.importer.step():
+        pass
+    assert [imports.get(path)["status"] for path in (first_path, second_path)] == ["done", "done"]
+    imports.begin()
+    imports.begin()
+    post("/imports", body, expect=409)
 
 
 def test_failed_rows_can_only_be_read_with_the_role_for_their_kind(imports):

@@ -25,8 +25,7 @@ from domain.problems import FieldFault, InvalidRequest
 from handlers.call import Call
 from handlers.messages.base import Shape, values_of
 from handlers.services import references
-from handlers.services.file_jobs import refuse_without_role
-from persistence import audit_log
+from handlers.services.file_jobs import count_unfinished, refuse_without_role
 from persistence.exports import EXPORTS
 
 
@@ -91,15 +90,13 @@ def _refuse_too_much(call: Call) -> None:
 
     Waits for other calls that create an export of the organization, so that this call counts theirs.
     """
-    organization_id = call.organization.organization_id
-    audit_log.serialize_changes(call.db, organization_id, "unfinished exports")
-    unfinished_exports = EXPORTS.find_all(call.db, organization_id, status=(QUEUED, RUNNING))
-    if len(unfinished_exports) >= MAX_UNFINISHED_EXPORTS:
+    if count_unfinished(call, EXPORTS, (QUEUED, RUNNING)) >= MAX_UNFINISHED_EXPORTS:
         raise ExportLimit(
             f"{MAX_UNFINISHED_EXPORTS} exports of the organization are queued or running, the maximum. Wait until one"
             " is done, or cancel one by cancelExport."
         )
-    limit, total = call.settings.export_stored_bytes, EXPORTS.stored_bytes(call.db, organization_id)
+    limit = call.settings.export_stored_bytes
+    total = EXPORTS.stored_bytes(call.db, call.organization.organization_id)
     if total >= limit:
         raise ExportLimit(
             f"The rows of the organization's exports have {total} bytes; the organization may have {limit}. Remove the"

@@ -9,19 +9,22 @@ from domain.imports.records import (
     CREATE,
     CSV,
     ENDED,
+    MAX_UNFINISHED_IMPORTS,
     QUEUED,
     ROLE_OF_KIND,
+    UNFINISHED,
     UPLOADING,
     FailedRow,
     ImportIncomplete,
     ImportJob,
+    ImportLimit,
     ImportPart,
     ImportState,
 )
 from handlers.call import Call
 from handlers.messages.base import values_of
 from handlers.messages.uploads import Upload
-from handlers.services.file_jobs import refuse_without_role
+from handlers.services.file_jobs import count_unfinished, refuse_without_role
 from persistence import audit_log, imports
 from persistence.imports import IMPORTS
 
@@ -47,9 +50,15 @@ class ImportProperties:
 def create_import(call: Call, properties: ImportProperties) -> ImportJob:
     """Create an import, whose file is uploaded next.
 
-    Raises Forbidden for a caller who may not write the imported records.
+    Raises Forbidden for a caller who may not write the imported records, and ImportLimit if the organization has too
+    many unfinished imports.
     """
     refuse_without_role(call, "import", properties.kind, ROLE_OF_KIND)
+    if count_unfinished(call, IMPORTS, UNFINISHED) >= MAX_UNFINISHED_IMPORTS:
+        raise ImportLimit(
+            f"{MAX_UNFINISHED_IMPORTS} imports of the organization are being uploaded, queued or running, the maximum."
+            " Wait until one is done, or cancel one by cancelImport."
+        )
     delimiter = properties.delimiter if properties.format == CSV else None
     values = {**values_of(properties), "delimiter": delimiter, "status": UPLOADING}
     return IMPORTS.add(call.db, call.organization.organization_id, values, call.now)

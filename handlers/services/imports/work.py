@@ -213,12 +213,20 @@ class Importer:
 
         Returns (None, None) if there is none. Imports of an organization wait while its test clock is advanced.
         """
-        for address in self._turns.sort(IMPORTS.find_waiting(db)):
-            job = imports.claim(db, *address)
-            organization = None if job is None else find_and_hold_clock(db, job.organization_id)
-            if job is not None and organization is not None:
-                self._turns.record(job.organization_id)
+        organizations_without_clock: set[int] = set()
+        for organization_id, import_id in self._turns.sort(IMPORTS.find_waiting(db)):
+            if organization_id in organizations_without_clock:
+                continue
+            # First the import: the clock of an organization whose import is not claimed must not be held during the
+            # step of another organization.
+            job = imports.claim(db, organization_id, import_id)
+            if job is None:
+                continue
+            organization = find_and_hold_clock(db, organization_id)
+            if organization is not None:
+                self._turns.record(organization_id)
                 return job, self._call_of(db, job, organization)
+            organizations_without_clock.add(organization_id)
         return None, None
 
     def _call_of(self, db: Connection, job: ImportJob, organization: Organization) -> Call:
