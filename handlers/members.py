@@ -50,11 +50,18 @@ from handlers.services.members.enrol import Enrolment, enrol_by_calls, enrol_mem
 from handlers.services.members.match_audiences import match_audiences
 from handlers.services.members.search import find_members_with_tiers
 from handlers.services.members.timeline import TimelinePage, timeline_of
-from handlers.services.members.view import MemberRequest, current_tiers, view_holders, view_member, view_members
+from handlers.services.members.view import (
+    MemberRequest,
+    current_tiers,
+    refuse_large_attributes,
+    view_holders,
+    view_member,
+    view_members,
+)
 from handlers.services.tiers import set_tier
 from persistence import members
 from persistence.member_lookups import MemberWithHoldings
-from persistence.members import MEMBERS
+from persistence.members import MEMBERS, MEMBERS_WITHOUT_ATTRIBUTES
 from persistence.paging import Page, Paged
 from persistence.programs import TIERS
 
@@ -98,16 +105,21 @@ def create_members(call: Call, body: NewMembers) -> list[Enrolment]:
 def check_members_exist(call: Call, body: LoyaltyMemberIds) -> list[Member]:
     """Find the members with these ids, in the order of the request; unknown ids are left out."""
     ids = [member_id for member_id in dict.fromkeys(body.loyalty_member_ids) if len(member_id) <= MAX_ID_LENGTH]
-    existing_members = MEMBERS.find_all(call.db, call.organization.organization_id, loyalty_member_id=ids)
+    organization_id = call.organization.organization_id
+    existing_members = MEMBERS_WITHOUT_ATTRIBUTES.find_all(call.db, organization_id, loyalty_member_id=ids)
     by_id = {member.loyalty_member_id: member for member in existing_members}
     return [by_id[member_id] for member_id in ids if member_id in by_id]
 
 
 @operation("batchGetMembers", response=member_batch)
 def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
-    """The members with these ids, and the unknown ids, both in the order of the request."""
-    ids = list(dict.fromkeys(body.member_ids))
-    existing_members = MEMBERS.find_all(call.db, call.organization.organization_id, member_id=ids)
+    """The members with these ids, and the unknown ids, both in the order of the request.
+
+    Raises InvalidRequest if their customAttributes are too large together.
+    """
+    ids, organization_id = list(dict.fromkeys(body.member_ids)), call.organization.organization_id
+    refuse_large_attributes(call, ids)
+    existing_members = MEMBERS.find_all(call.db, organization_id, member_id=ids)
     by_id = {member.member_id: member for member in existing_members}
     return {
         "members": view_members(call, [by_id[member_id] for member_id in ids if member_id in by_id]),

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, func, literal_column, or_, select
 
 from domain.members import Member, MemberProperties, member_exists, public_id_exists
 from domain.tiers import HeldTier
@@ -49,7 +49,18 @@ MEMBERS = Records(
     order={"since": members.c.created_at},
 )
 
+# Members whose customAttributes are left out: for calls that read many members and need no attributes, since these can
+# have 64 KiB for each member.
+MEMBERS_WITHOUT_ATTRIBUTES = Records(
+    members, Member, columns={"custom_attributes": literal_column("'{}'::jsonb").label("custom_attributes")}
+)
+
 _COLUMNS = MEMBERS.columns
+
+_ATTRIBUTE_BYTES = Prepared("""
+SELECT coalesce(sum(octet_length(custom_attributes::text)), 0)::bigint FROM members
+WHERE organization_id = %s AND member_id = ANY(%s)
+""")
 
 
 _MEMBER_FIELDS = ", ".join(f"member.{name}" for name in fields_of(Member))
@@ -103,6 +114,12 @@ LEFT JOIN loyalty_tiers level
     ON level.organization_id = %(organization_id)s AND level.loyalty_tier_id = tier.loyalty_tier_id
 ORDER BY member.member_id
 """)
+
+
+def attribute_bytes(db: Connection, organization_id: int, member_ids: Collection[int]) -> int:
+    """The bytes of the customAttributes of these members, as JSON."""
+    [(size,)] = query(db, _ATTRIBUTE_BYTES, (organization_id, list(member_ids)))
+    return int(size)
 
 
 def find_all_by_either_id(db: Connection, organization_id: int, member_id: int, loyalty_member_id: str) -> list[Member]:

@@ -35,7 +35,11 @@ DEAD_LETTER_ORDER = {
 }
 
 _EVENT_COLUMNS = ", ".join(f"e.{column.name}" for column in columns_of(events, LoyaltyEvent))
-_MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in columns_of(members, Member))
+# Events that are queued are not evaluated yet, so the customAttributes, up to 64 KiB for each member, are left out.
+_MEMBER_COLUMNS = ", ".join(
+    "'{}'::jsonb" if column.name == "custom_attributes" else f"m.{column.name}"
+    for column in columns_of(members, Member)
+)
 
 # Tracking and workers do not acquire this lock, so calls that queue events wait only for each other.
 _LOCK_MEMBERS = f"""
@@ -130,7 +134,7 @@ FROM queued_events
 
 
 def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> list[Member]:
-    """Lock the members with these ids, in the order of `persistence.locks`; return them.
+    """Lock the members with these ids, in the order of `persistence.locks`; return them without attributes.
 
     No other call queues events of these members until the transaction ends.
     """

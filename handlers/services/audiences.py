@@ -9,7 +9,7 @@ from handlers.services.references import unknown_member
 from persistence import audiences
 from persistence.audiences import AUDIENCES
 from persistence.content import collections
-from persistence.members import MEMBERS
+from persistence.members import MEMBERS_WITHOUT_ATTRIBUTES
 
 
 def refuse_without_list(audience: Audience) -> None:
@@ -25,7 +25,9 @@ def protect_from_erasing(call: Call, member_ids: Collection[int]) -> None:
 
     Raises UnknownMember or MemberErased.
     """
-    members = MEMBERS.find_all_for_key_share(call.db, call.organization.organization_id, member_id=member_ids)
+    members = MEMBERS_WITHOUT_ATTRIBUTES.find_all_for_key_share(
+        call.db, call.organization.organization_id, member_id=member_ids
+    )
     members_by_id = {member.member_id: member for member in members}
     for member_id in sorted(member_ids):
         if member_id not in members_by_id:

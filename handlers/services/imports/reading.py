@@ -14,7 +14,7 @@ from domain.problems import InvalidRequest, KeyReused, Refusal
 from handlers.call import ADMINISTRATION, Call
 from handlers.messages.validation import body_faults, component_validator, is_date, is_date_time
 from handlers.services.imports.rows import ImportRow
-from persistence.members import MEMBERS
+from persistence.members import MEMBERS_WITHOUT_ATTRIBUTES
 from persistence.records import Records
 
 T = TypeVar("T")
@@ -115,12 +115,13 @@ class ImportStep:
         return {row.values[field_name] for row in self.rows if field_name in row.values}
 
     def find_members(self, *, lock: bool = False) -> dict[str, Member]:
-        """The members, without erased ones, whom the rows name, by `loyaltyMemberId`.
+        """The members, without erased ones and without attributes, whom the rows name, by `loyaltyMemberId`.
 
         With `lock`, they cannot be erased until the transaction ends.
         """
         names, organization_id = self.values_of("loyaltyMemberId"), self.call.organization.organization_id
-        find = MEMBERS.find_all_for_key_share if lock else MEMBERS.find_all
+        records = MEMBERS_WITHOUT_ATTRIBUTES
+        find = records.find_all_for_key_share if lock else records.find_all
         members = find(self.call.db, organization_id, loyalty_member_id=names)
         return {member.loyalty_member_id: member for member in members if member.erased_at is None}
 

@@ -1,18 +1,20 @@
 """Members with the parts of their record that are stored elsewhere: tiers and balances."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from domain.ledger.views import WalletView
 from domain.members import Member
+from domain.problems import FieldFault, InvalidRequest
 from domain.tier_policies import BALANCE, TierPoints
 from domain.tiers import MemberTier, Points, TierAssignments, TierStatus, tier_status
 from handlers.call import Call
 from handlers.services.configuration import Configuration, configuration_of
 from handlers.services.unit_of_work.derived_events import Earnings, find_tier_earnings
 from persistence import expiring_points, ledger_wallets, member_tiers
+from persistence import members as stored_members
 from persistence.member_lookups import MemberWithHoldings
 from persistence.rows import fields_of
 
@@ -20,7 +22,25 @@ _NAMES = fields_of(Member)
 _values = attrgetter(*_NAMES)
 
 
+# The customAttributes that one call reads, in bytes of JSON; a process needs many times as much memory for them.
+MAX_ATTRIBUTE_BYTES = 16 * 1024 * 1024
+# So many members cannot have more.
+_ALWAYS_READABLE = 100
+
 Balances = Mapping[int, Sequence[WalletView]]
+
+
+def refuse_large_attributes(call: Call, member_ids: Collection[int]) -> None:
+    """Raise InvalidRequest if these members have too large customAttributes to be read by one call."""
+    if len(member_ids) <= _ALWAYS_READABLE:
+        return
+    size = stored_members.attribute_bytes(call.db, call.organization.organization_id, member_ids)
+    if size > MAX_ATTRIBUTE_BYTES:
+        detail = (
+            f"The customAttributes of these members have {size:,} bytes together, more than the maximum of "
+            f"{MAX_ATTRIBUTE_BYTES:,}. Read fewer members by a call."
+        )
+        raise InvalidRequest([FieldFault(detail, pointer="/memberIds")])
 
 
 def view_members(call: Call, members: Sequence[Member], *, with_balances: bool = False) -> list[dict[str, Any]]:
