@@ -306,11 +306,8 @@ def _settle_order(
 
 def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems) -> list[RevertedEvent]:
     """Reverse the effects of the order's events, as far as the order's new status requires."""
-    reversals = unit.reversals
-    if reversals is None or not unit.is_open:
-        return []
-    extent = extent_of(order[0])
-    if extent is None:
+    reversals, extent = unit.reversals, extent_of(order[0])
+    if reversals is None or extent is None or not unit.is_open:
         return []
     unreversed = [event_id for event_id in reversed(order[0].event_ids) if reversals.is_active(event_id)]
     if not unreversed:
