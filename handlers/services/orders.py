@@ -48,19 +48,16 @@ def create_order(call: Call, new_order: NewOrder) -> CreatedOrder:
 
 
 def create_orders(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrder]:
-    """Create orders independently of each other, in a fixed number of statements; return an outcome for each."""
+    """Create orders independently of each other, one after the other; return an outcome for each.
+
+    The number of statements grows only with the orders whose status undoes them, such as `cancelled`.
+    """
     refusals = _refusals_of(call, new_orders)
-    events_by_order = [
-        [] if refusals[position] else _events_of(call, new_order) for position, new_order in enumerate(new_orders)
-    ]
-    # First all creations, then the second event of each order, and so on: so a single flush after the creations is
-    # enough for all events that reverse something.
-    depth = max((len(order_events) for order_events in events_by_order), default=0)
     queue = [
-        (position, order_events[level])
-        for level in range(depth)
-        for position, order_events in enumerate(events_by_order)
-        if level < len(order_events)
+        (position, order_event)
+        for position, new_order in enumerate(new_orders)
+        if refusals[position] is None
+        for order_event in _events_of(call, new_order)
     ]
     by_position: dict[int, list[Result]] = {}
     if queue:

@@ -233,6 +233,22 @@ def test_orders_of_a_batch_succeed_or_fail_individually(shop):
     assert {row.external_id for row in shop.rows("purchase_orders")} == {"o-1", "o-3", "o-4"}
 
 
+@pytest.mark.parametrize(("undone", "other"), [("cancelled", "created"), ("returned", "confirmed")])
+def test_a_batch_evaluates_an_undone_order_completely_before_the_next_order(shop, undone, other):
+    one_by_one, in_one_batch = shop.member(), shop.member()
+    shop.campaign(
+        running(WHOLE_DOLLARS),
+        eventType=ORDER_CREATED,
+        limitRules=[{"scope": "member", "type": "points", "period": "daily", "limit": 100}],
+    )
+    member_id = shop.integration.get(f"/members/{one_by_one}")["loyaltyMember"]["memberId"]
+    for status in (undone, other):
+        create(shop, member_id, total=100, status=status)
+    batch(shop, *(body(loyaltyMemberId=in_one_batch, total=100, status=status) for status in (undone, other)))
+    # The first order has given its 100 points back, so the limit leaves them to the second one.
+    assert (shop.balance(one_by_one), shop.balance(in_one_batch)) == (100, 100)
+
+
 def statement_count(shop, *orders):
     """Create orders in one request, which must succeed; return the number of executed statements."""
     with count_statements(shop.engine) as log:
@@ -246,10 +262,16 @@ def test_a_batch_of_orders_executes_as_many_statements_as_one_order(shop):
     members = [shop.member() for _ in range(10)]
     shop.campaign(running(WHOLE_DOLLARS), pointsMonthlyLimitPerMember=10_000)
     batch(shop, body(loyaltyMemberId=members[0]))
-    for status in ("confirmed", "returned"):
-        one_order = body(loyaltyMemberId=members[0], status=status)
-        hundred_orders = [body(loyaltyMemberId=members[n % 10], status=status) for n in range(100)]
-        assert statement_count(shop, *hundred_orders) == statement_count(shop, one_order)
+
+    def order_of(number, status):
+        return body(loyaltyMemberId=members[number % 10], status=status)
+
+    count_of_one = statement_count(shop, order_of(0, "confirmed"))
+    assert statement_count(shop, *(order_of(number, "confirmed") for number in range(100))) == count_of_one
+    # Only an order that is undone is stored before its undoing.
+    count_of_one = statement_count(shop, order_of(0, "returned"))
+    other_orders = [order_of(number, "confirmed") for number in range(99)]
+    assert statement_count(shop, *other_orders, order_of(99, "returned")) == count_of_one
     # A batch has at most 100 orders.
     batch(shop, *(body(loyaltyMemberId=members[0]) for _ in range(101)), expect=400)
 
