@@ -150,7 +150,8 @@ class Execution:
 
     `request_id` is the id of the HTTP request, or the name of the job. If `is_quiet`, campaigns and triggers receive no
     events of the changes; tiers still follow the points. With `limits_messages`, a job can queue only as many messages
-    for triggers as a call; one more raises TooManyMessages.
+    for triggers as a call; one more raises TooManyMessages. A job posts at most `max_expired_lots` expired lots, and
+    leaves others to its next step; None for all.
     """
 
     db: Connection
@@ -160,6 +161,7 @@ class Execution:
     new_key: Callable[[], str] = new_uuid
     is_quiet: bool = False
     limits_messages: bool = False
+    max_expired_lots: int | None = None
     # Until when the events of each origin may evaluate rules: of a call of a batch, a queued event, or a step of a job.
     deadlines: dict[EventOrigin, Deadline] = field(default_factory=dict)
 

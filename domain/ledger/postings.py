@@ -33,7 +33,7 @@ class Holding:
 
     `fiat` is the value in money of its burns less their reverts. `earned` are the qualifying points of its mints
     less reversals, whether or not they were spent or have expired. `last_activity_date` is set only if the
-    policy of the account counts activities.
+    policy of the account counts activities. `expired` are points of `current` whose expiry a later session posts.
     """
 
     current: Decimal = ZERO
@@ -45,11 +45,17 @@ class Holding:
     last_transaction_date: datetime | None = None
     earned: Decimal = ZERO
     last_activity_date: datetime | None = None
+    expired: Decimal = ZERO
+
+    @property
+    def effective(self) -> Decimal:
+        """The current balance without points that have expired."""
+        return self.current - self.expired
 
     @property
     def available(self) -> Decimal:
-        """The spendable amount: the current balance less amounts reserved for manual captures."""
-        return self.current - self.pending_debit
+        """The spendable amount: what has not expired, less amounts reserved for manual captures."""
+        return self.effective - self.pending_debit
 
 
 @dataclass(frozen=True, slots=True)

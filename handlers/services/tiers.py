@@ -20,7 +20,7 @@ from handlers.messages.json_text import digest_of
 from handlers.services.unit_of_work.evaluation import evaluate_derived
 from handlers.services.unit_of_work.requests import unit_of_work
 from handlers.services.unit_of_work.unit import UnitOfWork
-from handlers.services.wallet_batches import MAX_WALLETS
+from handlers.services.wallet_batches import MAX_EXPIRED_LOTS, MAX_WALLETS
 from persistence import member_tiers
 from persistence.member_tiers import TRACKINGS
 
@@ -157,7 +157,10 @@ def evaluate_next(
         wallets = member_tiers.find_next_wallets_with_lapsed_tier(db, organization_id, after, now, limit)
     if not wallets:
         return None
-    unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id="evaluate-tiers"))
+    execution = Execution(
+        db=db, organization=organization, now=now, request_id="evaluate-tiers", max_expired_lots=MAX_EXPIRED_LOTS
+    )
+    unit = UnitOfWork(execution)
     accounts = unit.configuration.accounts
     unit.lock_wallets(wallets, accounts)
     # Points that are due cause events, too.

@@ -1,9 +1,10 @@
-"""The number of wallets that a transaction of a periodic job works on.
+"""The number of wallets, and of their expired lots, that a transaction of a periodic job works on.
 
 Other calls wait for these wallets, and jobs of other organizations for the end of the transaction.
 """
 
 FIRST_WALLETS, MAX_WALLETS = 50, 500
+MAX_EXPIRED_LOTS = 2_000
 TRANSACTION_SECONDS = 1.0
 
 

@@ -59,8 +59,16 @@ ORDER BY ledger_account_id FOR NO KEY UPDATE
 
 _EXPIRED_LOTS = """
 SELECT wallet_id, ledger_account_id, ledger_lot_id, remaining, greatest(expires_at, created_at) FROM ledger_lots
-WHERE organization_id = %s AND wallet_id = ANY(%s) AND remaining > 0 AND expires_at <= %s
-ORDER BY wallet_id, ledger_account_id, expires_at, ledger_lot_id
+WHERE organization_id = %s AND wallet_id = ANY(%s) AND ledger_account_id = ANY(%s) AND remaining > 0
+    AND expires_at <= %s
+ORDER BY wallet_id, ledger_account_id, expires_at, ledger_lot_id LIMIT %s
+"""
+
+_EXPIRED_AMOUNTS = """
+SELECT wallet_id, ledger_account_id, sum(remaining) FROM ledger_lots
+WHERE organization_id = %s AND wallet_id = ANY(%s) AND ledger_account_id = ANY(%s) AND remaining > 0
+    AND expires_at <= %s
+GROUP BY wallet_id, ledger_account_id
 """
 
 # Pending transactions whose hold has ended, and mints that waited for a moment, or too long for an event.
@@ -178,6 +186,7 @@ def open_session(
     *,
     lock: bool = True,
     since: datetime | None = None,
+    max_expired_lots: int | None = None,
 ) -> LedgerSession:
     """Open a session of locked wallets, with their current balances in the accounts.
 
@@ -185,6 +194,9 @@ def open_session(
     the version has changed since, or one is not there. First the session does what is due at `at`: it ends holds, makes
     mints available, and burns expired points. Without `lock`, in a dry run, no accounts are locked. `since` is the
     earliest moment of the events and movements of the session, None if they happen now.
+
+    At most `max_expired_lots` lots whose own expiry has passed are burned, the first of each balance, unless a balance
+    has expired by inactivity. The points of the others cannot be used, but the session must not revert transactions.
     """
     organization_id, wallets, account_ids = organization.organization_id, list(wallet_ids), list(ledger_account_ids)
     if lock:
@@ -220,7 +232,8 @@ def open_session(
     if tracking_accounts:
         idle_times = idle.find_idle_times(holdings, tracking_accounts)
         if have_expired or idle_times:
-            _expire(db, organization_id, session, wallets if have_expired else [], idle_times, tracking_accounts)
+            limit = None if idle_times else max_expired_lots
+            _expire(db, organization_id, session, wallets if have_expired else [], idle_times, tracking_accounts, limit)
     if since is not None and since < at:
         _expect_late_activity(db, organization_id, session, wallets, since)
     return session
@@ -329,6 +342,7 @@ def _expire(
     wallets: list[int],
     idle_times: Mapping[Pair, Sequence[IdleTime]],
     accounts: Mapping[int, LedgerAccount],
+    limit: int | None,
 ) -> None:
     """Burn what is left of expired lots, so that it cannot be spent.
 
@@ -337,10 +351,16 @@ def _expire(
     """
     # By wallet, account and moment of expiry: the lots by id.
     expired: dict[tuple[int, int, datetime], dict[int, LotUse]] = {}
-    expired_lots = query(db, _EXPIRED_LOTS, (organization_id, wallets, session.at)) if wallets else ()
+    of_wallets = (organization_id, wallets, list(accounts), session.at)
+    expired_lots = query(db, _EXPIRED_LOTS, (*of_wallets, limit)) if wallets else ()
     for wallet_id, account_id, lot_id, remaining, moment in expired_lots:
-        if account_id in accounts:
-            expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
+        expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
+    if len(expired_lots) == limit:
+        burned: dict[Pair, Decimal] = {}
+        for wallet_id, account_id, _, remaining, _ in expired_lots:
+            burned[wallet_id, account_id] = burned.get((wallet_id, account_id), Decimal(0)) + remaining
+        for wallet_id, account_id, amount in query(db, _EXPIRED_AMOUNTS, of_wallets):
+            session.leave_expired(wallet_id, account_id, amount - burned.get((wallet_id, account_id), Decimal(0)))
     if idle_times:
         rows = query(db, _ALL_LOTS, (*recordset_of(as_pairs(idle_times)), organization_id))
         for wallet_id, account_id, *lot in rows:

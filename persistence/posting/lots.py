@@ -1,9 +1,10 @@
 """Writes the lots that steps of the session create and use."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -28,10 +29,11 @@ _LOT_COLUMNS = ", ".join(f"l.{field.name}" for field in fields(Lot))
 
 _SPENDABLE_LOTS = Prepared(f"""
 SELECT {_LOT_COLUMNS}
-FROM jsonb_to_recordset(%s::jsonb) AS p(wallet_id bigint, ledger_account_id bigint)
+FROM jsonb_to_recordset(%s::jsonb) AS p(wallet_id bigint, ledger_account_id bigint, expired_at timestamptz)
 CROSS JOIN LATERAL (
     SELECT * FROM ledger_lots
     WHERE organization_id = %s AND wallet_id = p.wallet_id AND ledger_account_id = p.ledger_account_id AND remaining > 0
+        AND (p.expired_at IS NULL OR expires_at IS NULL OR expires_at > p.expired_at)
     ORDER BY expires_at NULLS LAST, ledger_lot_id LIMIT %s
 ) l
 """)
@@ -62,17 +64,21 @@ _ALL = Decimal("Infinity")
 
 
 def write_lots(
-    db: Connection, organization_id: int, steps: Sequence[tuple[int, Step]], at: datetime
+    db: Connection,
+    organization_id: int,
+    steps: Sequence[tuple[int, Step]],
+    at: datetime,
+    partly_expired: Collection[Pair] = (),
 ) -> list[Statement]:
     """Determine the lots that the steps create and use, step by step, and write the changes of stored lots.
 
-    Each step has the id of its transaction. Returns the statements that add new lots and uses, to be joined with the
-    statements that add the transactions.
+    Each step has the id of its transaction. Of `partly_expired` balances, only expiries use lots that have expired by
+    `at`. Returns the statements that add new lots and uses, to be joined with the statements that add the transactions.
     """
     moves = [(transaction_id, move) for transaction_id, step in steps for move in step.lot_moves]
     if not moves:
         return []
-    allocation = _allocate(db, organization_id, moves)
+    allocation = _allocate(db, organization_id, moves, dict.fromkeys(partly_expired, at))
     # New lots get their ids from the table, which saves a statement, unless uses refer to new lots.
     need_ids = bool(allocation.uses) and any(lot_id in allocation.new for _, lot_id in allocation.uses)
     # By the temporary ids of new lots.
@@ -120,13 +126,19 @@ def write_lots(
 def find_extended_lots(db: Connection, organization_id: int, steps: Sequence[Step]) -> list[list[Lot]]:
     """The lots that the steps will extend when they are written; one list for each step."""
     moves = [(position, move) for position, step in enumerate(steps) for move in step.lot_moves]
-    extended = _allocate(db, organization_id, moves).extended
+    extended = _allocate(db, organization_id, moves, {}).extended
     return [extended.get(position, []) for position in range(len(steps))]
 
 
-def _allocate(db: Connection, organization_id: int, moves: Sequence[tuple[int, LotMove]]) -> Allocation:
-    """Apply the moves of transactions to their lots."""
-    allocator = Allocator(_lots_for(db, organization_id, [move for _, move in moves if not isinstance(move, NewLot)]))
+def _allocate(
+    db: Connection,
+    organization_id: int,
+    moves: Sequence[tuple[int, LotMove]],
+    expired_at: Mapping[Pair, datetime],
+) -> Allocation:
+    """Apply the moves of transactions to their lots; see `_spendable_lots` for `expired_at`."""
+    moves_of_lots = [move for _, move in moves if not isinstance(move, NewLot)]
+    allocator = Allocator(_lots_for(db, organization_id, moves_of_lots, expired_at))
     for transaction_id, move in moves:
         allocator.apply(transaction_id, move)
     return allocator.allocation
@@ -161,7 +173,9 @@ def _write_uses(
     )
 
 
-def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) -> list[Lot]:
+def _lots_for(
+    db: Connection, organization_id: int, moves: Sequence[LotMove], expired_at: Mapping[Pair, datetime]
+) -> list[Lot]:
     """The stored lots that the moves may change: enough spendable lots of each balance, and lots that moves name."""
     if not moves:
         return []
@@ -182,23 +196,30 @@ def _lots_for(db: Connection, organization_id: int, moves: Sequence[LotMove]) ->
             lot_ids.update(use.ledger_lot_id for use in (*move.returned, *move.spent))
         elif isinstance(move, SettleLots):
             lot_ids.update(use.ledger_lot_id for use in (*move.kept, *move.released))
-    by_id = {lot.ledger_lot_id: lot for lot in _spendable_lots(db, organization_id, amounts)}
+    by_id = {lot.ledger_lot_id: lot for lot in _spendable_lots(db, organization_id, amounts, expired_at)}
     if lot_ids or first_transaction_ids:
         rows = query(db, _NAMED_LOTS, (organization_id, list(lot_ids), organization_id, list(first_transaction_ids)))
         by_id.update({lot.ledger_lot_id: lot for lot in (Lot(*row) for row in rows)})
     return list(by_id.values())
 
 
-def _spendable_lots(db: Connection, organization_id: int, amounts: Mapping[Pair, Decimal]) -> list[Lot]:
+def _spendable_lots(
+    db: Connection, organization_id: int, amounts: Mapping[Pair, Decimal], expired_at: Mapping[Pair, datetime]
+) -> list[Lot]:
     """The first spendable lots of each balance, enough to cover its amount, or all its lots if they do not cover it.
 
-    Balances whose lots do not cover the amount are read again, with eight times as many lots.
+    Balances whose lots do not cover the amount are read again, with eight times as many lots. Of balances in
+    `expired_at`, lots that have expired at this moment are left out.
     """
     by_pair: dict[Pair, list[Lot]] = {}
     uncovered_amounts, limit = dict(amounts), _FIRST_LIMIT
     while uncovered_amounts:
         by_pair.update({pair: [] for pair in uncovered_amounts})
-        for row in query(db, _SPENDABLE_LOTS, (as_json(as_pairs(uncovered_amounts)), organization_id, limit)):
+        pairs = as_pairs(uncovered_amounts)
+        for pair, named_pair in zip(uncovered_amounts, pairs, strict=True):
+            if pair in expired_at:
+                named_pair["expired_at"] = expired_at[pair]
+        for row in query(db, _SPENDABLE_LOTS, (as_json(pairs), organization_id, limit)):
             lot = Lot(*row)
             by_pair[lot.wallet_id, lot.ledger_account_id].append(lot)
         uncovered_amounts = {
@@ -210,6 +231,6 @@ def _spendable_lots(db: Connection, organization_id: int, amounts: Mapping[Pair,
     return [lot for lots in by_pair.values() for lot in lots]
 
 
-def as_pairs(pairs: Iterable[Pair]) -> list[dict[str, int]]:
+def as_pairs(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
     """Pairs of wallet and account as rows for a statement."""
     return [{"wallet_id": wallet_id, "ledger_account_id": account_id} for wallet_id, account_id in pairs]

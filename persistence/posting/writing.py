@@ -102,7 +102,7 @@ def write_session(
         statements = []
         _change_stored(db, organization_id, session, numbered_steps, ids_by_step)
     statements += additions(ledger_entries, entries)
-    statements += write_lots(db, organization_id, numbered_steps, session.at)
+    statements += write_lots(db, organization_id, numbered_steps, session.at, session.find_partly_expired())
     statements.append((_WRITE_BALANCES, (as_json(balances),)))
     if supplies:
         statements.append((_WRITE_SUPPLIES, (as_json(supplies),)))

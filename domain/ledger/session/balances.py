@@ -245,10 +245,10 @@ class Balances(Supplies, ABC):
         if limit is None:
             return amount, None
         balance = self.holding(wallet_id, account.ledger_account_id)
-        remaining = max(ZERO, limit + balance.overdraft - balance.current - balance.pending_credit)
+        remaining = max(ZERO, limit + balance.overdraft - balance.effective - balance.pending_credit)
         if amount <= remaining:
             return amount, None
-        detail = f"A wallet may hold at most {limit}; this one holds {balance.current + balance.pending_credit}"
+        detail = f"A wallet may hold at most {limit}; this one holds {balance.effective + balance.pending_credit}"
         return remaining, BalanceLimitReached(f"{detail}, including pending points.", available=remaining)
 
     def _refuse_over_balance(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> None:

@@ -9,7 +9,7 @@ from domain.ledger.availability import Availability, ExpiresBeforeAvailable, Wai
 from domain.ledger.expiry import EARN, SPEND
 from domain.ledger.extensions import ExtendLots, Extension
 from domain.ledger.lots import LotMove, LotUse, NewLot, TakeLots, end_of_lot
-from domain.ledger.postings import NO_FIAT, ZERO, Details, Entry, Posting, Step
+from domain.ledger.postings import NO_FIAT, ZERO, Details, Entry, Pair, Posting, Step
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER, LedgerAccount
 from domain.ledger.refusals import CaptureNotSupported, FiatNotAllowed, PointsNotTracked
 from domain.ledger.session.balances import (
@@ -238,6 +238,15 @@ class Movements(Balances):
             before = self._expired.get(use.ledger_lot_id, ZERO)
             self.put(self._expired, use.ledger_lot_id, before + use.amount)
         self._expire(account, wallet_id, amount, (lots_taken,), moment, key, part_of)
+
+    def leave_expired(self, wallet_id: int, ledger_account_id: int, amount: Decimal) -> None:
+        """Leave the expiry of `amount` of a balance to a later session; these points cannot be used in this one."""
+        pair = (wallet_id, ledger_account_id)
+        self.put(self._holdings, pair, replace(self.holding(*pair), expired=amount))
+
+    def find_partly_expired(self) -> set[Pair]:
+        """The balances with expired points that are left to a later session."""
+        return {pair for pair, holding in self._holdings.items() if holding.expired}
 
     def extend(
         self,

@@ -11,13 +11,16 @@ from domain.organizations import Organization
 from handlers.call import Execution
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
-from handlers.services.wallet_batches import MAX_WALLETS
+from handlers.services.wallet_batches import MAX_EXPIRED_LOTS, MAX_WALLETS
 from persistence import idle_balances, ledger_lots
 
 
 @dataclass(slots=True)
 class PostedExpiries:
-    """The expired amount and the wallets of each account; the next step begins after `last_wallet_id`."""
+    """The expired amount of each account, and the wallets whose last points have expired in it.
+
+    The next step begins after `last_wallet_id`.
+    """
 
     last_wallet_id: int = 0
     amounts: dict[int, Decimal] = field(default_factory=dict)
@@ -29,23 +32,30 @@ def expire_next(
 ) -> PostedExpiries | None:
     """Post due expiries and ends of holds for the next `limit` wallets after the id `after`; return what has expired.
 
-    Returns None if nothing is due in any further wallet.
+    If the wallets have more than `MAX_EXPIRED_LOTS` expired lots, the next step begins again with the first wallet that
+    has any left. Returns None if nothing is due in any further wallet.
     """
     organization_id = organization.organization_id
     policies = idle_balances.find_idle_policies(db, organization)
     wallet_ids = ledger_lots.find_next_wallets_due(db, organization_id, after, policies, now, limit)
     if not wallet_ids:
         return None
-    unit = UnitOfWork(Execution(db=db, organization=organization, now=now, request_id="expire"))
+    execution = Execution(
+        db=db, organization=organization, now=now, request_id="expire", max_expired_lots=MAX_EXPIRED_LOTS
+    )
+    unit = UnitOfWork(execution)
     account_ids = ledger_lots.find_due_accounts(db, organization_id, wallet_ids, now) | policies.keys()
     unit.lock_wallets(wallet_ids, account_ids)
     # Loading the balances posts what is due.
     with open_unit(unit, account_ids=account_ids):
         pass
-    expired = PostedExpiries(wallet_ids[-1])
+    unfinished = unit.ledger.find_partly_expired()
+    expired = PostedExpiries(min((wallet_id - 1 for wallet_id, _ in unfinished), default=wallet_ids[-1]))
     for step in unit.ledger.steps:
         if isinstance(step, Posting) and step.is_expiry and step.from_wallet_id is not None:
             account_id = step.account.ledger_account_id
             expired.amounts[account_id] = expired.amounts.get(account_id, Decimal(0)) + step.amount
-            expired.wallets.setdefault(account_id, set()).add(step.from_wallet_id)
+            wallets = expired.wallets.setdefault(account_id, set())
+            if (step.from_wallet_id, account_id) not in unfinished:
+                wallets.add(step.from_wallet_id)
     return expired

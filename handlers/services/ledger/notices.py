@@ -15,6 +15,7 @@ from handlers.services.unit_of_work.derived_events import DerivedEvent, can_be_n
 from handlers.services.unit_of_work.evaluation import evaluate_derived
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
+from handlers.services.wallet_batches import MAX_EXPIRED_LOTS
 from persistence import events, expiry_notices
 from persistence.expiry_notices import NoticeProgress
 from persistence.ledger import ACCOUNTS
@@ -88,7 +89,9 @@ def _report_to(
     now: datetime,
 ) -> int:
     """Report notices of one moment to the members of these wallets; return the number of new events."""
-    execution = Execution(db=db, organization=organization, now=now, request_id="notices")
+    execution = Execution(
+        db=db, organization=organization, now=now, request_id="notices", max_expired_lots=MAX_EXPIRED_LOTS
+    )
     unit = UnitOfWork(execution, reported_types=(POINTS_EXPIRING,))
     account_ids = {account.ledger_account_id}
     unit.lock_wallets(wallets, account_ids)

@@ -254,7 +254,7 @@ def tier_points_of(session: LedgerSession, earnings: Earnings, wallet_id: int, l
     balance = session.holding(wallet_id, ledger_account_id)
     stored_earnings = earnings.get((wallet_id, ledger_account_id), ())
     new_earnings = session.earnings(wallet_id, ledger_account_id)
-    return TierPoints(balance.current, balance.earned, (*stored_earnings, *new_earnings))
+    return TierPoints(balance.effective, balance.earned, (*stored_earnings, *new_earnings))
 
 
 def find_tier_earnings(

@@ -216,6 +216,7 @@ class UnitOfWork(LockedMembers):
             self.configuration.accounts,
             lock=lock,
             since=since,
+            max_expired_lots=self.execution.max_expired_lots,
         )
         if self.ledger.steps:
             self._add_owners_of_settled_points()

@@ -27,7 +27,7 @@ MOVEMENTS = {
     ),
 }
 # These methods get amounts that the server has computed in the digits of the account.
-COMPUTED = {"reverse_part", "expire_arrived", "within_max_balance"}
+COMPUTED = {"leave_expired", "reverse_part", "expire_arrived", "within_max_balance"}
 
 
 @pytest.mark.parametrize("amount", ["0.5", "1e-7", "1e-71"])

@@ -1,0 +1,105 @@
+"""A step of the job that expires points posts a limited number of lots, with the same outcome as all at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from handlers.server import jobs
+from handlers.services.ledger import expire
+from handlers.services.wallet_batches import MAX_EXPIRED_LOTS
+from tests.builders.campaigns import mint
+from tests.builders.points import Points
+from tests.builders.tiers import TierSchedule
+from tests.builders.tracking import Shop, running, spend
+
+EXPIRED_LOTS = 5
+
+
+@pytest.fixture
+def shop(organization):
+    """A shop in which members are at the tier Silver by 10 points, and Gold by 20."""
+    shop = Shop(organization)
+    TierSchedule.new(shop, Silver=10, Gold=20)
+    return shop
+
+
+def enrol_with_lots(shop, expiry):
+    """A new member with a lot of 8 points that never expires, and five lots of 3 points that have expired.
+
+    `expiry` is SQL for the moment.
+    """
+    member = shop.member()
+    shop.give(member, 8)
+    for _ in range(EXPIRED_LOTS):
+        shop.give(member, 3)
+    sql = f"UPDATE ledger_lots SET expires_at = {expiry} WHERE organization_id = :id AND amount = 3 AND remaining > 0"
+    Points.default(shop.organization).change(sql, id=shop.organization.id)
+    return member
+
+
+def expire_in_steps(shop, members, max_lots, monkeypatch):
+    """Run the job; return the number of lots whose expiry is left, and the members' balances, after each step."""
+    monkeypatch.setattr(expire, "MAX_EXPIRED_LOTS", max_lots)
+    steps = []
+    for _ in jobs._expire_batches(shop.organization.api.engine, shop.organization.id):
+        shop.check_ledger()
+        lots_left = [lot for lot in shop.rows("ledger_lots") if lot.amount == 3 and lot.remaining]
+        steps.append((len(lots_left), [shop.balance(member) for member in members]))
+    return steps
+
+
+def reported(shop):
+    """The types, amounts and reasons of the events of expiries and tiers, in alphabetical order."""
+    events = [row for row in shop.rows("events") if row.event_type != "member-created"]
+    return sorted([(row.event_type, row.payload.get("amount"), row.reason) for row in events], key=str)
+
+
+def expired_amount(shop):
+    """What has expired of all members, in all transactions."""
+    return sum(row.amount for row in shop.rows("ledger_transactions") if row.is_expiry)
+
+
+@pytest.mark.parametrize(("max_lots", "lots_left"), [(1, [4, 3, 2, 1, 0]), (2, [3, 1, 0]), (3, [2, 0]), (5, [0])])
+def test_steps_have_the_outcome_of_the_expiry_of_all_lots_at_once(api, shop, monkeypatch, max_lots, lots_left):
+    def run(shop, max_lots):
+        # Points whose expiry is left to the next step are not in the balance, and cannot be burned.
+        shop.campaign(running(spend(2), mint(1), rule="balances['points'] <= 8.0"), eventType="points-expired")
+        member = enrol_with_lots(shop, "created_at")
+        steps = expire_in_steps(shop, [member], max_lots, monkeypatch)
+        return [lot_count for lot_count, _ in steps], (shop.balance(member), expired_amount(shop), reported(shop))
+
+    other_shop = Shop(api.organization())
+    TierSchedule.new(other_shop, Silver=10, Gold=20)
+    lots_left_at_once, outcome_at_once = run(other_shop, MAX_EXPIRED_LOTS)
+    lots_left_by_step, outcome = run(shop, max_lots)
+    assert outcome == outcome_at_once
+    balance, expired, events = outcome
+    assert (balance, expired) == (8 - EXPIRED_LOTS, 3 * EXPIRED_LOTS)
+    assert events.count(("points-expired", 3, "Points had expired.")) == EXPIRED_LOTS
+    assert (lots_left_at_once, lots_left_by_step) == ([0], lots_left)
+
+
+def test_the_next_step_begins_with_the_first_wallet_that_has_lots_left(shop, monkeypatch):
+    members = [enrol_with_lots(shop, "created_at") for _ in range(2)]
+    assert expire_in_steps(shop, members, 3, monkeypatch) == [(lot_count, [8, 8]) for lot_count in (7, 4, 1, 0)]
+    assert expired_amount(shop) == 2 * 3 * EXPIRED_LOTS
+
+
+def test_an_expiry_of_many_lots_is_reported_in_parts(shop, monkeypatch):
+    shop.campaign(running(mint(1)), eventType="points-expired")
+    member = enrol_with_lots(shop, "now()")
+    assert expire_in_steps(shop, [member], 2, monkeypatch) == [(3, [8 + 1]), (1, [8 + 2]), (0, [8 + 3])]
+    amounts = [amount for event_type, amount, _ in reported(shop) if event_type == "points-expired"]
+    assert amounts == [3, 6, 6]
+
+
+def test_a_call_posts_all_expired_lots_of_its_member(shop, monkeypatch):
+    members = [enrol_with_lots(shop, "created_at") for _ in range(2)]
+    batches = jobs._expire_batches(shop.organization.api.engine, shop.organization.id)
+    monkeypatch.setattr(expire, "MAX_EXPIRED_LOTS", 2)
+    next(batches)
+    for member in members:
+        shop.take(member, 8)
+    assert expired_amount(shop) == 2 * 3 * EXPIRED_LOTS
+    assert [shop.balance(member) for member in members] == [0, 0]
+    shop.check_ledger()
