@@ -11,7 +11,19 @@ from domain.imports.records import CSV, FileFault
 MAX_ROW_BYTES = 1024 * 1024
 # The number of bytes of an overlong row that its fault is reported with.
 KEPT_OF_LONG_ROW = 1000
+# A longer line is skipped only to here: one step reads all of it.
+MAX_LINE_BYTES = 64 * 1024 * 1024
 _UNPACKED_AT_ONCE = 1024 * 1024
+# zlib copies what follows the end of a gzip file, so it gets little at once.
+_PACKED_AT_ONCE = 16 * 1024
+# The bytes by which the packed file may exceed twice its content anywhere; a step reads at most so many without rows.
+MAX_PACKED_SURPLUS = 16 * 1024 * 1024
+# Each of the concatenated gzip files counts as so many bytes more, as each needs an unpacker of its own.
+BYTES_PER_GZIP_FILE = 1024
+_TOO_LITTLE_CONTENT = (
+    "The gzip file is much larger than its content, or consists of too many small gzip files. "
+    "Unpack it, and compress it again as one file."
+)
 _EMPTY_LINES = re.compile(rb"[\r\n]*\n")
 _GZIP = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -42,7 +54,7 @@ def is_gzip(beginning: bytes) -> bool:
 def decompress(blocks: Iterable[bytes], limit: int) -> Iterator[bytes]:
     """The decompressed content of a gzip file, which may consist of several concatenated members.
 
-    Raises FileFault for a file that is damaged, and for more than `limit` bytes.
+    Raises FileFault for a file that is damaged, for more than `limit` bytes, and for a file with too little content.
     """
     size = 0
     for content in _decompress_members(blocks):
@@ -56,23 +68,36 @@ def _decompress_members(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """The decompressed content, in pieces of bounded size."""
     unpacker = zlib.decompressobj(wbits=31)
     is_begun = False
-    for block in blocks:
+    surplus = BYTES_PER_GZIP_FILE
+    for block in _divide(blocks, _PACKED_AT_ONCE):
+        surplus += len(block)
         remaining = block
         while remaining:
             if unpacker.eof:
                 unpacker = zlib.decompressobj(wbits=31)
+                surplus += BYTES_PER_GZIP_FILE
             try:
                 content = unpacker.decompress(remaining, _UNPACKED_AT_ONCE)
             except zlib.error:
                 raise FileFault("The gzip file is damaged.") from None
             is_begun = True
             remaining = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+            surplus = max(0, surplus - 2 * len(content))
+            if surplus > MAX_PACKED_SURPLUS:
+                raise FileFault(_TOO_LITTLE_CONTENT)
             if content:
                 yield content
     while is_begun and not unpacker.eof and (content := unpacker.decompress(b"", _UNPACKED_AT_ONCE)):
         yield content
     if is_begun and not unpacker.eof:
         raise FileFault("The gzip file is truncated: its end is missing.")
+
+
+def _divide(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """The blocks in pieces of at most `size` bytes."""
+    for block in blocks:
+        for begin in range(0, len(block), size):
+            yield block[begin : begin + size]
 
 
 def skip_bytes(blocks: Iterable[bytes], count: int) -> Iterator[bytes]:
@@ -88,7 +113,8 @@ def skip_bytes(blocks: Iterable[bytes], count: int) -> Iterator[bytes]:
 def raw_rows(blocks: Iterable[bytes], file_format: str, next_byte: int, next_line: int) -> Iterator[RawRow]:
     """The rows of a file from `next_byte` on, which is in line `next_line`; consecutive empty lines are one empty row.
 
-    A row of a CSV file continues in the next line if a quote is open. Raises FileFault for a file in UTF-16.
+    A row of a CSV file continues in the next line if a quote is open. Raises FileFault for a file in UTF-16, and for an
+    endless line.
     """
     splitter = _Splitter(blocks, file_format == CSV, next_byte, next_line)
     while (row := splitter.next()) is not None:
@@ -164,9 +190,15 @@ class _Splitter:
         return self._take_row(end, following, 1, "The quote that opens in this row is not closed.")
 
     def _skip_endless_line(self) -> RawRow:
-        """Skip a line that is too long, in bounded memory; return its beginning as a row with a fault."""
+        """Skip a line that is too long, in bounded memory; return its beginning as a row with a fault.
+
+        Raises FileFault for a line of more than `MAX_LINE_BYTES`.
+        """
+        begin = self._offset
         excerpt = self._buffer[self._start : self._start + KEPT_OF_LONG_ROW]
         while (end := self._buffer.find(b"\n", self._start)) < 0 and not self._is_complete:
+            if self._offset - begin > MAX_LINE_BYTES:
+                raise FileFault(f"Line {self._line} is longer than {MAX_LINE_BYTES} bytes, the maximum.")
             self._offset += len(self._buffer) - self._start
             self._start = len(self._buffer)
             self._read()

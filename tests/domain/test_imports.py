@@ -9,6 +9,7 @@ import random
 import zlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,16 @@ from hypothesis import strategies as st
 
 from domain.imports.cells import cells_of, csv_line, delimiter_of, escape_formula, unescape_formula
 from domain.imports.records import CSV, NDJSON, FileFault, ImportJob, RowFault
-from domain.imports.splitting import MAX_ROW_BYTES, decompress, is_gzip, raw_rows, skip_bytes
+from domain.imports.splitting import (
+    BYTES_PER_GZIP_FILE,
+    MAX_LINE_BYTES,
+    MAX_PACKED_SURPLUS,
+    MAX_ROW_BYTES,
+    decompress,
+    is_gzip,
+    raw_rows,
+    skip_bytes,
+)
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 CELLS = st.text(st.sampled_from("ab\xe9\",;\n\r\t =+-@'"), max_size=6)
@@ -94,6 +104,55 @@ def test_a_truncated_file_is_reported(cut_bytes):
 def test_bytes_after_a_gzip_file_that_are_no_gzip_file_are_refused():
     with pytest.raises(FileFault):
         list(decompress([gzip.compress(b"row\n") + zlib.compress(b"row\n")], limit=400))
+
+
+def endless_blocks(block, limit):
+    """The block again and again; fails the test if it is read more than `limit` times."""
+    for _ in range(limit):
+        yield block
+    pytest.fail("The file was read further than its limit.")
+
+
+def test_a_gzip_file_of_empty_gzip_files_is_refused_at_its_maximum():
+    empty_file = gzip.compress(b"")
+    max_count = MAX_PACKED_SURPLUS // (BYTES_PER_GZIP_FILE + len(empty_file))
+    assert list(decompress([empty_file * max_count], limit=10)) == []
+    with pytest.raises(FileFault, match="too many small gzip files"):
+        list(decompress(endless_blocks(empty_file, max_count + 1), limit=10))
+
+
+@pytest.mark.parametrize("content", [b"", b"row\n" * 1_000_000])
+def test_a_gzip_file_that_goes_on_without_content_is_refused(content):
+    packer = zlib.compressobj(wbits=31)
+    beginning = packer.compress(content) + packer.flush(zlib.Z_FULL_FLUSH)
+    empty_block = b"\x00\x00\x00\xff\xff"
+    blocks = endless_blocks(empty_block * 100_000, MAX_PACKED_SURPLUS // 500_000 + 1)
+    with pytest.raises(FileFault, match="much larger than its content"):
+        list(decompress(chain([beginning], blocks), limit=len(content)))
+
+
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [(b"a\n", 15_000), (random.Random(1).randbytes(1200), 20_000), (random.Random(1).randbytes(65_280), 400)],
+    ids=["single_rows", "small_files", "blocks_of_bgzip"],
+)
+def test_concatenated_gzip_files_are_unpacked(content, count):
+    packed_file = gzip.compress(content) * count
+    blocks = blocks_of(packed_file, 1024 * 1024)
+    assert sum(len(piece) for piece in decompress(blocks, limit=len(content) * count)) == len(content) * count
+
+
+def test_a_gzip_file_that_is_flushed_after_each_row_is_unpacked():
+    packer = zlib.compressobj(wbits=31)
+    flushed_row = packer.compress(b"a,b\n") + packer.flush(zlib.Z_FULL_FLUSH)
+    packed_file = flushed_row + (packer.compress(b"a,b\n") + packer.flush(zlib.Z_FULL_FLUSH)) + packer.flush()
+    assert b"".join(decompress([packed_file], limit=8)) == b"a,b\n" * 2
+
+
+def test_a_line_without_end_is_refused():
+    blocks = endless_blocks(b"x" * MAX_ROW_BYTES, MAX_LINE_BYTES // MAX_ROW_BYTES + 3)
+    with pytest.raises(FileFault, match=rf"Line 1 is longer than {MAX_LINE_BYTES} bytes, the maximum\."):
+        rows_of(blocks, NDJSON)
 
 
 def test_a_long_line_is_skipped_in_bounded_memory():
