@@ -147,8 +147,9 @@ def evaluate_next(
 ) -> EvaluatedTiers | None:
     """Evaluate the tiers of the next members, in the order of their wallet ids, after the wallet id `after`.
 
-    These are all members if `everyone`, else the members with an expired tier. Expiries of their points are posted
-    first. Returns the numbers of members and changes, None if there are no more members.
+    These are all members if `everyone`, else the members with an expired tier. The expiry of at most
+    `MAX_EXPIRED_LOTS` lots is posted first. Returns the numbers of members and changes, None if there are no more
+    members.
     """
     organization_id = organization.organization_id
     if everyone:
