@@ -13,7 +13,7 @@ from handlers.services.unit_of_work import deadlines
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.missions import create as create_mission
-from tests.builders.missions import new_badge
+from tests.builders.missions import new_badge, progress_of
 from tests.builders.statements import parameters_of_statements_about
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, Shop, order, running, spend
@@ -367,6 +367,21 @@ def test_missions_are_counted_and_rewarded_and_their_missing_count_is_reported(s
             "params": [{"id": "amount", "value": 20}, {"id": "ledgerAccountKey", "value": account}],
         }
     ]
+
+
+@pytest.mark.parametrize("order_count", range(8))
+def test_a_member_and_an_assumed_person_with_the_same_progress_have_the_same_simulation(shop, order_count):
+    mission_key = create_mission(shop, eventType=ORDER_CREATED, goalCount=3, maxRepetitions=9)["missionKey"]
+    member = shop.member()
+    for _ in range(order_count):
+        shop.track_one(order(member, total=5))
+    progress = progress_of(shop, member, mission_key)
+    person = {"missions": {mission_key: {name: progress[name] for name in ("timesAchieved", "currentCounterCount")}}}
+    [mission_of_member] = simulate(shop, total=5, loyaltyMemberId=member)["earn"]["missions"]
+    [mission_of_person] = simulate(shop, total=5, **{"as": person})["earn"]["missions"]
+    # The next order is the third, sixth or ninth one of a goal of 3.
+    assert mission_of_member["achieved"] == ((order_count + 1) % 3 == 0)
+    assert mission_of_person == mission_of_member
 
 
 def test_a_simulation_reports_discounts_coupons_and_burned_points(shop, books):

@@ -201,7 +201,10 @@ def _missions(
             raise UnknownMission(unknown_key("mission", key, missions))
         times_achieved = assumed_progress.get("timesAchieved", 0)
         count = assumed_progress.get("currentCounterCount", 0)
-        yield (
-            mission.mission_id,
-            Progress(mission.goal_count, times_achieved * mission.goal_count + count, times_achieved),
+        # After an achievement, a count of the goal is that of the achievement. Before any, the next event achieves.
+        progress = (
+            Progress.from_counts(mission.goal_count, count, times_achieved)
+            if times_achieved
+            else Progress(mission.goal_count, count, times_achieved)
         )
+        yield mission.mission_id, progress
