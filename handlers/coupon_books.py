@@ -13,6 +13,7 @@ from handlers.messages.lists import listed, listed_by_cursor, results
 from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.coupon_books import BOOK, CHANGED_BOOK, NEW_BOOK, StatusChange, references_response
 from handlers.schemas.coupons import COUPON, CodeChange, NewCodes
+from handlers.services.coupons.limit_books import limit_books
 from handlers.services.coupons.validate_book import CouponBookProperties, checked_book_values
 from handlers.services.webhooks.outbox import queue_entity_change
 from persistence.content import documents
@@ -33,7 +34,8 @@ declare_list("listCouponBooks", books.find_page, {surface: listed(shape) for sur
 def create_coupon_book(call: Call, body: Changes[CouponBookProperties]) -> CouponBook:
     """Create a book; a codeless book gets its only coupon, which has no code."""
     values = {"coupon_book_key": call.new_key(), **checked_book_values(call, body, None)}
-    book = BOOKS.add(call.db, call.organization.organization_id, values, call.now)
+    with limit_books(call):
+        book = BOOKS.add(call.db, call.organization.organization_id, values, call.now)
     if book.type == CODELESS:
         codes.add_codes(call.db, book, [None], call.now)
     return _notify_triggers(call, book, CREATED)
@@ -45,11 +47,13 @@ declare_get("getCouponBook", "book", _BOOK_RESPONSE)
 @operation("updateCouponBook", body=CHANGED_BOOK, response=_BOOK_RESPONSE, audit=_AUDITED_CHANGE)
 def update_coupon_book(call: Call, book: CouponBook, body: Changes[CouponBookProperties]) -> CouponBook:
     """Change the fields that are sent; the resulting book must be consistent."""
-    book = BOOKS.lock(call.db, book)
-    refuse_archived(book)
-    call.audit.keep_before(book)
-    values = checked_book_values(call, body, book)
-    return _notify_triggers(call, BOOKS.store(call.db, book, values, call.now), UPDATED)
+    with limit_books(call):
+        book = BOOKS.lock(call.db, book)
+        refuse_archived(book)
+        call.audit.keep_before(book)
+        values = checked_book_values(call, body, book)
+        changed_book = BOOKS.store(call.db, book, values, call.now)
+    return _notify_triggers(call, changed_book, UPDATED)
 
 
 # `changes_configuration` makes processes forget the cached content of members, which depends on the status.

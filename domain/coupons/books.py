@@ -110,6 +110,10 @@ class BookArchived(Conflict, slug="coupon-book-archived", title="The coupon book
     """An archived coupon book cannot be changed, assigned or used."""
 
 
+class CouponBookLimit(Conflict, title="The organization has reached a limit of coupon books"):
+    """Another coupon book, or a larger one, would exceed a maximum of the organization."""
+
+
 def stock_left(book: BookTerms, unassigned: int | None = None) -> Decimal | None:
     """The amount of the book that can still be assigned; None if unlimited.
 

@@ -3,10 +3,11 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, and_, or_
+from sqlalchemy import ARRAY, JSON, Connection, String, and_, bindparam, func, or_, select
 
-from domain.coupons.books import BookTerms, CouponBook
+from domain.coupons.books import ARCHIVED, BookTerms, CouponBook
 from domain.scalars import is_key
+from persistence.connections import query
 from persistence.filters import (
     contains,
     has_all,
@@ -21,6 +22,7 @@ from persistence.filters import (
 )
 from persistence.paging import Paged
 from persistence.records import Records
+from persistence.rows import compile_statement
 from persistence.tables.coupons import coupon_books as table
 
 
@@ -63,6 +65,20 @@ BOOKS = Records(
 
 TERMS = Records(table, BookTerms)
 """The terms of books: what decides about coupons, without the fields that only describe a book and may be long."""
+
+_TEXTS_OF_TERMS = [column for column in TERMS.columns if isinstance(column.type, JSON | ARRAY | String)]
+_SIZE_OF_TERMS = compile_statement(
+    select(
+        func.count(),
+        func.coalesce(func.sum(func.octet_length(func.concat_ws("", *_TEXTS_OF_TERMS))), 0),
+    ).where(table.c.organization_id == bindparam("organization_id"), table.c.publishing_status != ARCHIVED)
+)
+
+
+def size_of_terms(db: Connection, organization_id: int) -> tuple[int, int]:
+    """The number of books that are not archived, and the bytes of the texts, lists and JSON values in their terms."""
+    [(count, size)] = query(db, _SIZE_OF_TERMS, {"organization_id": organization_id})
+    return count, int(size)
 
 
 def filters_of(query: Mapping[str, Any]) -> dict[str, Any]:
