@@ -46,15 +46,8 @@ SELECT organization_id, array_agg(export_id) FROM (
 ) x GROUP BY 1 ORDER BY 1
 """
 _EXPIRE = f"""
-WITH old AS (
-    UPDATE exports SET status = '{EXPIRED}', updated_at = %(now)s
-    WHERE organization_id = %(organization_id)s AND export_id = ANY(%(export_ids)s) AND status = '{DONE}'
-    RETURNING export_id
-), removed AS (
-    DELETE FROM export_parts
-    WHERE organization_id = %(organization_id)s AND export_id = ANY(ARRAY(SELECT export_id FROM old))
-)
-SELECT count(*) FROM old
+UPDATE exports SET status = '{EXPIRED}', updated_at = %(now)s
+WHERE organization_id = %(organization_id)s AND export_id = ANY(%(export_ids)s) AND status = '{DONE}'
 """
 
 
@@ -73,8 +66,10 @@ def claim(db: Connection, organization_id: int, export_id: int, now: datetime) -
     }
     for row in query(db, _CLAIM, values):
         job = ExportJob(*row)
-        EXPORTS.remove_content(db, job)
-        return job
+        if EXPORTS.remove_content(db, job):
+            return job
+        # The next claims remove the other parts of the abandoned attempt.
+        EXPORTS.store(db, job, {"status": QUEUED}, now)
     return None
 
 
@@ -104,10 +99,9 @@ def forget_rows(db: Connection, organization_id: int, now: datetime) -> None:
 
 
 def expire(db: Connection, now: datetime, limit: int) -> int:
-    """Remove the rows of at most `limit` exports that were kept long enough; returns the number of these exports."""
+    """Let at most `limit` exports expire whose rows were kept long enough; returns the number of these exports."""
     expired = 0
     for organization_id, export_ids in query(db, _OLD, (now - ROWS_KEPT_FOR, limit)):
         values = {"organization_id": organization_id, "export_ids": export_ids, "now": now}
-        [(count,)] = query(db, _EXPIRE, values)
-        expired += count
+        expired += db.exec_driver_sql(_EXPIRE, values).rowcount
     return expired

@@ -4,13 +4,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, Connection, Table, delete, func, select
+from sqlalchemy import Column, Connection, Table, delete, func, select, tuple_
 
 from persistence.connections import query
 from persistence.counts import count_rows
+from persistence.filters import is_same
 from persistence.records import Records
 
 Kind = TypeVar("Kind")
+
+# The pieces that a statement removes: about a megabyte each, so the cost does not grow with the size of the content.
+PIECES_AT_ONCE = 100
 
 # How many waiting jobs of an organization a worker sees, and so how many workers can work for it at a time.
 _MAX_WAITING = 20
@@ -21,7 +25,7 @@ class FileJobs(Records[Kind]):
 
     `content` are these tables, the one with the column `content` first; a table that refers to another one comes before
     it. Jobs wait for a worker while the SQL condition `is_waiting` holds. A job has the `size` of its content in bytes,
-    which is stored while the job has one of the `storing_statuses`.
+    which is stored while the job has one of the `storing_statuses`. Afterwards it is removed piece by piece.
     """
 
     def __init__(
@@ -35,7 +39,8 @@ class FileJobs(Records[Kind]):
         storing_statuses: Sequence[str],
     ) -> None:
         super().__init__(table, kind, equal=("kind", "status"))
-        self._stored_bytes = select(func.coalesce(func.sum(size), 0)).where(table.c.status.in_(storing_statuses))
+        self._size = size
+        self._storing_statuses = storing_statuses
         self._content = content
         ids = f"(array_agg({self.id.name} ORDER BY updated_at, {self.id.name}))[:{_MAX_WAITING}]"
         self._waiting = (
@@ -56,9 +61,13 @@ class FileJobs(Records[Kind]):
         return count_rows(db, self.table, conditions).rows
 
     def stored_bytes(self, db: Connection, organization_id: int) -> int:
-        """The bytes of the stored content of all jobs of an organization."""
+        """The bytes of the content of an organization's jobs, as long as any of the content of a job is stored."""
+        parts = self._content[-1]
+        ids_with_parts = select(parts.c[self.id.name]).where(parts.c.organization_id == organization_id)
+        is_stored = self.table.c.status.in_(self._storing_statuses) | self.id.in_(ids_with_parts)
         of_organization = self.table.c.organization_id == organization_id
-        return int(db.execute(self._stored_bytes.where(of_organization)).scalar_one())
+        statement = select(func.coalesce(func.sum(self._size), 0)).where(of_organization, is_stored)
+        return int(db.execute(statement).scalar_one())
 
     def read_content(self, db: Connection, job: Kind, **piece: int) -> Any:
         """Read the content of one piece of a job; None if it is not stored.
@@ -71,16 +80,38 @@ class FileJobs(Records[Kind]):
         rows = query(db, statement, tuple(address.values()))
         return rows[0][0] if rows else None
 
-    def remove_content(self, db: Connection, job: Kind, **piece: int) -> None:
-        """Remove the content of a job, or only the pieces with the numbers in `piece`, as in `read_content`."""
-        self.remove_content_at(db, self._address(job) | piece)
+    def remove_content(self, db: Connection, job: Kind) -> bool:
+        """Remove the next pieces of the content of a job, as `remove_content_at` does."""
+        return self.remove_content_at(db, self._address(job))
 
-    def remove_content_at(self, db: Connection, address: Mapping[str, int]) -> None:
-        """Remove the content of all rows with these values of columns."""
+    def remove_content_at(self, db: Connection, address: Mapping[str, int]) -> bool:
+        """Remove the next pieces, at most `PIECES_AT_ONCE`, with these values of columns; True if none is left."""
         for table in self._content:
-            db.execute(delete(table).where(*(table.c[name] == value for name, value in address.items())))
+            conditions = [table.c[name] == value for name, value in address.items()]
+            keys = table.primary_key.columns
+            next_pieces = select(*keys).where(*conditions).limit(PIECES_AT_ONCE)
+            result = db.execute(delete(table).where(*conditions, tuple_(*keys).in_(next_pieces)))
+            if result.rowcount == PIECES_AT_ONCE:
+                return False
+        return True
+
+    def remove_content_of_ended(self, db: Connection, organization_id: int) -> bool:
+        """Remove the next pieces of a job that has ended; True if the organization has none with content."""
+        parts, job_id = self._content[-1], self.id.name
+        jobs_with_parts = self.table.join(parts, is_same(self.table, parts, job_id))
+        of_organization = self.table.c.organization_id == organization_id
+        has_ended = self.table.c.status.not_in(self._storing_statuses)
+        ended_id = select(self.id).select_from(jobs_with_parts).where(of_organization, has_ended).limit(1)
+        for found_id in db.execute(ended_id).scalars():
+            self.remove_content_at(db, {"organization_id": organization_id, job_id: found_id})
+            return False
+        return True
 
     def end(self, db: Connection, job: Kind, status: str, now: datetime, error: str | None = None) -> Kind:
-        """End a locked job that was cancelled or has failed, and remove its content; `error` is why it failed."""
+        """End a locked job that was cancelled or has failed; `error` is why it failed.
+
+        Removes the first pieces of its content; a periodic job removes the others.
+        """
+        ended_job = self.store(db, job, {"status": status, "error": error, "finished_at": now}, now)
         self.remove_content(db, job)
-        return self.store(db, job, {"status": status, "error": error, "finished_at": now}, now)
+        return ended_job

@@ -60,10 +60,7 @@ UPDATE imports SET crashes = greatest(crashes - 1, 0) WHERE organization_id = %s
 
 
 def fail_abandoned(db: Connection, organization_id: int, before: datetime, now: datetime, error: str) -> int:
-    """Mark as failed the imports that are still being uploaded and got no part since `before`; remove their files.
-
-    Returns the number of these imports.
-    """
+    """Mark as failed the imports that are still being uploaded and got no part since `before`; return their number."""
     statement = (
         update(imports)
         .where(
@@ -72,12 +69,8 @@ def fail_abandoned(db: Connection, organization_id: int, before: datetime, now: 
             imports.c.updated_at < before,
         )
         .values(status=FAILED, error=error, updated_at=now, finished_at=now)
-        .returning(imports.c.import_id)
     )
-    import_ids = db.execute(statement).scalars().all()
-    for import_id in import_ids:
-        IMPORTS.remove_content_at(db, {"organization_id": organization_id, "import_id": import_id})
-    return len(import_ids)
+    return db.execute(statement).rowcount
 
 
 def claim(db: Connection, organization_id: int, import_id: int) -> ImportJob | None:
@@ -123,7 +116,8 @@ def find_parts(db: Connection, job: ImportJob) -> list[ImportPart]:
 def add_part(db: Connection, job: ImportJob, part_number: int, blocks: Iterable[bytes], **values: Any) -> ImportPart:
     """Store a part of the file block by block; it replaces the part with this number, if any."""
     address = {"organization_id": job.organization_id, "import_id": job.import_id, "part_number": part_number}
-    IMPORTS.remove_content_at(db, address)
+    while not IMPORTS.remove_content_at(db, address):
+        pass
     part = add(db, import_parts, ImportPart, {**address, **values})
     for number, block in enumerate(blocks):
         query(db, _ADD_BLOCK, (*address.values(), number, psycopg2.Binary(block)))

@@ -26,6 +26,9 @@ from handlers.services.tiers import EvaluatedTiers, evaluate_next
 from handlers.services.webhooks.send_deliveries import remove_old_deliveries
 from handlers.settings import Settings
 from persistence import audit_log, exports, imports, organizations, periodic_jobs, transactions
+from persistence.exports import EXPORTS
+from persistence.file_jobs import FileJobs
+from persistence.imports import IMPORTS
 from persistence.test_clocks import find_and_hold_clock
 
 Batch = TypeVar("Batch")
@@ -33,7 +36,7 @@ Batch = TypeVar("Batch")
 RELEASE_ANSWERS, REMOVE_DELIVERIES = "release-answers", "remove-deliveries"
 ENTRIES_IN_A_SEAL = 1000
 EXPORTS_AT_ONCE = 10
-_EXPIRE_EXPORTS_MINUTES = _REMOVE_UPLOADS_MINUTES = 60
+_EXPIRE_EXPORTS_MINUTES = _REMOVE_UPLOADS_MINUTES = 10
 # Notices are due at a time of the day, so this job runs often.
 _REPORT_EXPIRING_MINUTES, _FINISH_ERASINGS_MINUTES = 2, 1
 _ABANDONED = "The import was not started within a day after its last part, so its file was removed."
@@ -179,27 +182,42 @@ def _remove_deliveries(run: JobRun) -> Steps[Mapping[str, Any]]:
     return {"deliveries": sum(counts)}
 
 
+def _remove_content(engine: Engine, organization_id: int, file_jobs: FileJobs[Any]) -> Iterator[None]:
+    """Remove the content of imports or exports of an organization that have ended, in many short transactions."""
+    while not transactions.run(engine, lambda db: file_jobs.remove_content_of_ended(db, organization_id)):
+        yield
+
+
 def _expire_exports(run: JobRun) -> Steps[Mapping[str, Any]]:
-    """Remove the rows of exports that were kept long enough; return the number of these exports."""
+    """Let exports expire whose rows were kept long enough, and remove the rows of exports that have ended.
+
+    Returns the number of exports that have expired.
+    """
     expired_count, last_count = 0, EXPORTS_AT_ONCE
     while last_count == EXPORTS_AT_ONCE:
         last_count = transactions.run(run.engine, lambda db: exports.expire(db, datetime.now(UTC), EXPORTS_AT_ONCE))
         expired_count += last_count
         yield
+    yield from run.do_for(lambda organization_id: _remove_content(run.engine, organization_id, EXPORTS))
     return {"exports": expired_count}
 
 
 def _remove_uploads(run: JobRun) -> Steps[Mapping[str, Any]]:
-    """Fail the imports whose upload was abandoned, which removes their files."""
+    """Fail the imports whose upload was abandoned, and remove the files of imports that have ended."""
 
-    def fail_abandoned(organization_id: int) -> Iterator[int]:
-        def fail(db: Connection) -> int:
-            now = datetime.now(UTC)
+    def clean_up(organization_id: int) -> Iterator[int]:
+        def fail_abandoned(db: Connection) -> int:
+            organization, now = organizations.find(db, organization_id), datetime.now(UTC)
+            # The age of an upload is not known under a test clock.
+            if organization is None or organization.clock_now is not None:
+                return 0
             return imports.fail_abandoned(db, organization_id, now - MAX_UPLOAD_AGE, now, _ABANDONED)
 
-        yield transactions.run(run.engine, fail)
+        yield transactions.run(run.engine, fail_abandoned)
+        for _ in _remove_content(run.engine, organization_id, IMPORTS):
+            yield 0
 
-    counts = yield from run.do_for(fail_abandoned, real_time_only=True)
+    counts = yield from run.do_for(clean_up)
     return {"imports": sum(counts)}
 
 

@@ -619,17 +619,20 @@ def test_rows_can_only_be_read_while_the_export_has_the_status_done(jobs, organi
     assert jobs.get(path)["expiresAt"] is None
 
 
-def expire_rows(engine):
-    """Remove the rows of all exports, as the worker does it when the time of keeping them is over."""
+def expire_rows(organization):
+    """Let all exports expire and remove those of the organization, as the worker does it after the time of keeping."""
+    engine = organization.api.engine
     end_of_keeping = datetime.now(UTC) + ROWS_KEPT_FOR
     while transactions.run(engine, lambda db: exports.expire(db, end_of_keeping, limit=10)):
+        pass
+    while not transactions.run(engine, lambda db: EXPORTS.remove_content_of_ended(db, organization.id)):
         pass
 
 
 def test_the_rows_of_an_export_are_removed_when_they_expire(jobs, organization):
     organization.member("ana")
     path, _ = jobs.run()
-    expire_rows(organization.api.engine)
+    expire_rows(organization)
     assert jobs.get(path)["status"] == "expired"
     jobs.part(path, expect=409)
     assert Shop(organization).rows("export_parts") == []
@@ -862,7 +865,7 @@ def test_the_rows_of_all_exports_of_an_organization_have_a_maximum_size(settings
         assert jobs.run()[1]["status"] == "done"
         jobs.administration.post("/exports", {"kind": "badges"}, expect=409)
         # The rows of the two exports that were not cancelled count until they expire.
-        expire_rows(api.engine)
+        expire_rows(jobs.organization)
         assert jobs.get(second_path)["status"] == "expired"
         assert jobs.run()[1]["status"] == "done"
 

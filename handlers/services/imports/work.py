@@ -317,11 +317,7 @@ class Importer:
             self._end(db, replace(job, **progress), FAILED, now, reason)
 
     def _end(self, db: Connection, job: ImportJob, status: str, now: datetime, error: str | None = None) -> None:
-        """End an import and remove its file; `error` is the reason if it failed."""
-        open_import = self._open_imports.pop(_address(job), None)
-        if open_import is not None:
-            open_import.close()
-        IMPORTS.remove_content(db, job)
+        """End an import and remove the first blocks of its file; `error` is the reason if it failed."""
         imports.advance(
             db,
             job,
@@ -332,6 +328,10 @@ class Importer:
             started_at=job.started_at or now,
             finished_at=now,
         )
+        IMPORTS.remove_content(db, job)
+        open_import = self._open_imports.pop(_address(job), None)
+        if open_import is not None:
+            open_import.close()
         log_values = (job.import_id, status, job.rows_read, job.rows_failed)
         _log.info("the import %s is %s: %s rows, %s of them failed", *log_values)
 
