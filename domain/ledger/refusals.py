@@ -1,5 +1,7 @@
 """The refusals of the ledger, each with its own problem type."""
 
+from decimal import Decimal
+
 from domain.problems import Conflict, NotFound
 
 
@@ -92,3 +94,10 @@ class SupplyBelowIssued(Conflict, title="The new supply is lower than the issued
 
 class NotRevertible(Conflict, title="The transaction cannot be reverted"):
     """Reverts, expiries and changes of the supply cannot be reverted."""
+
+
+def supply_exceeded(max_supply: Decimal, issued: Decimal) -> SupplyExceeded:
+    """The refusal of an account that has issued this amount and cannot issue as much as it should."""
+    return SupplyExceeded(
+        f"The account may issue {max_supply} in all and has issued {issued}.", available=max_supply - issued
+    )

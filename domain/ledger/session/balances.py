@@ -18,10 +18,11 @@ from domain.ledger.refusals import (
     InsufficientBalance,
     OverdraftLimitExceeded,
     PointsNotTracked,
+    supply_exceeded,
 )
 from domain.ledger.session.fiat_values import fiat_sum
-from domain.ledger.session.supplies import Supplies
 from domain.problems import FieldFault, InvalidRequest
+from domain.undo_log import UndoableState
 
 AnyStep = TypeVar("AnyStep", bound=Step)
 
@@ -32,7 +33,7 @@ AwaitedEvent = tuple[str, str | None, int]
 """An event for which mints wait: its type, its order or None, and the wallet of its member, 0 if it has an order."""
 
 
-class Balances(Supplies, ABC):
+class Balances(UndoableState, ABC):
     """Locked balances of wallets by (wallet, account) at the moment `at`; months of expiry are counted in `zone`.
 
     `accounts` are the accounts, by id, as locked; `issued` is known for those with a maximum supply.
@@ -46,6 +47,7 @@ class Balances(Supplies, ABC):
         at: datetime,
         zone: tzinfo = UTC,
     ) -> None:
+        self.accounts = accounts
         self.at = at
         self.zone = zone
         # The keys of the tiers of a wallet's holder that apply to points, for accounts with `tier_expirations`, by the
@@ -55,6 +57,9 @@ class Balances(Supplies, ABC):
         self.waiting_text: Callable[[int, int], str] = lambda wallet_id, ledger_account_id: ""
         self.steps: list[Step] = []
         self._holdings = dict(holdings)
+        self._issued = dict(issued)
+        # What each account had issued before the reverts whose supply is checked together; None outside of them.
+        self._issued_before_reverts: dict[int, Decimal] | None = None
         # By transaction: its new status, if this unit of work captured or reverted it.
         self._new_statuses: dict[int, int] = {}
         # By transaction: amounts that partial reverts reverted or released, and missing amounts of mints.
@@ -82,7 +87,7 @@ class Balances(Supplies, ABC):
         self.new_waiting_mints: list[Posting] = []
         # By mint whose event has happened: when its points become available.
         self._confirmed: dict[int, Confirmation] = {}
-        super().__init__(accounts, issued, self.steps, self.new_waiting_mints)
+        super().__init__(self.steps, self.new_waiting_mints)
 
     def assume(self, wallet_id: int, ledger_account_id: int, holding: Holding) -> None:
         """Use this holding for a wallet that is not stored."""
@@ -237,6 +242,12 @@ class Balances(Supplies, ABC):
     def _refuse_unavailable(self, account: LedgerAccount, wallet_id: int, amount: Decimal) -> None:
         self._shortfall(account, wallet_id, amount, allow_overdraft=False)
 
+    def _refuse_over_supply(self, account: LedgerAccount, amount: Decimal) -> None:
+        """Raise SupplyExceeded if the account cannot issue `amount` more."""
+        issued = self._issued.get(account.ledger_account_id, ZERO)
+        if account.max_supply is not None and issued + amount > account.max_supply:
+            raise supply_exceeded(account.max_supply, issued)
+
     def within_max_balance(
         self, account: LedgerAccount, wallet_id: int, amount: Decimal
     ) -> tuple[Decimal, BalanceLimitReached | None]:
@@ -290,7 +301,10 @@ class Balances(Supplies, ABC):
         """Add a step, and count the supply that it issues or, if negative, takes away; return the step."""
         self.steps.append(step)
         account = step.account
-        self._issue(account, step.minted - (step.burned if account.is_revolving else ZERO))
+        newly_issued = step.minted - (step.burned if account.is_revolving else ZERO)
+        if newly_issued:
+            before = self._issued.get(account.ledger_account_id, ZERO)
+            self.put(self._issued, account.ledger_account_id, before + newly_issued)
         return step
 
 

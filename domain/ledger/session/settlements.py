@@ -1,5 +1,7 @@
 """Reverts of earlier transactions, whole or in part."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -15,6 +17,7 @@ from domain.ledger.refusals import (
     FiatNotAllowed,
     InsufficientBalance,
     NotRevertible,
+    supply_exceeded,
 )
 from domain.ledger.session.balances import moves_from_lots, overdraft_of, refuse_fractions
 from domain.ledger.session.confirmations import ConfirmationSession
@@ -25,6 +28,24 @@ from domain.ledger.session.returns import returned_by
 
 class LedgerSession(ConfirmationSession):
     """The ledger session of one unit of work: movements, captures, confirmations and reverts."""
+
+    @contextmanager
+    def net_supply_of_reverts(self) -> Iterator[None]:
+        """Check the supply once, for all reverts of this context together; raises SupplyExceeded at its end.
+
+        So a burn can be reverted although the supply is exhausted, if mints are reverted as well. A context within
+        another one also checks the reverts that the outer one has made before.
+        """
+        outer = self._issued_before_reverts
+        before_reverts = self._issued_before_reverts = dict(self._issued) if outer is None else outer
+        try:
+            yield
+            for account_id, before in before_reverts.items():
+                max_supply = self.accounts[account_id].max_supply
+                if max_supply is not None and self._issued[account_id] > max(max_supply, before):
+                    raise supply_exceeded(max_supply, before)
+        finally:
+            self._issued_before_reverts = outer
 
     def revert(
         self,
@@ -270,6 +291,14 @@ class LedgerSession(ConfirmationSession):
         moves = self._moves_back_to_lots(account, transaction, amount, to_lots)
         posting = reversal(transaction, account, details, amount, entries, lot_moves=moves, burned=-amount)
         return replace(posting, fiat_value=fiat)
+
+    def _refuse_return_over_supply(self, account: LedgerAccount, amount: Decimal) -> None:
+        """Raise SupplyExceeded if the account cannot issue the points of a burn again.
+
+        The reverts of `net_supply_of_reverts` are checked at its end.
+        """
+        if account.is_revolving and self._issued_before_reverts is None:
+            self._refuse_over_supply(account, amount)
 
     def _revert_transfer(self, transaction: Stored, account: LedgerAccount, details: Details) -> Posting:
         """Give what is not reverted yet of a transfer back to its sender; the receiver must be able to spend it."""
