@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from domain.expressions.limits import CHECK_EVERY
 from handlers.server.jobs import expire_points
 from handlers.services.unit_of_work import deadlines, evaluation
+from handlers.services.unit_of_work.participants import missions
 from persistence.transactions import deadline_of_thread
 from tests.builders.campaigns import mint
 from tests.builders.points import Points
@@ -114,3 +116,21 @@ def test_a_call_evaluates_no_further_event_after_its_deadline(shop, monkeypatch)
     shop.organization.integration.post("/events/track", body, expect=503)
     assert len(evaluated_ids) == 3
     assert shop.balance(member) == 0
+
+
+def test_an_event_counts_for_no_further_mission_after_the_time_limit(shop, monkeypatch):
+    mission = {"name": "Visits", "eventType": GENERIC, "maxRepetitions": 1, "goalCount": 5, "active": True}
+    mission_ids = [shop.administration.post("/missions", mission)["mission"]["missionId"] for _ in range(5)]
+    member = shop.member()
+
+    def count_missions():
+        """Track an event; return the missions that count it, and those with errors."""
+        [result] = shop.track(event(member))
+        return [[entry["missionId"] for entry in result[name]] for name in ("missions", "errors")]
+
+    monkeypatch.setattr(deadlines, "_call_seconds", 0.0)
+    # The third mission is the first one at which the clock is checked.
+    monkeypatch.setattr(missions, "COUNT_COST", CHECK_EVERY // 2)
+    assert count_missions() == [mission_ids[:2], mission_ids[2:]]
+    monkeypatch.setattr(deadlines, "_call_seconds", 5.0)
+    assert count_missions() == [mission_ids, []]

@@ -22,7 +22,7 @@ from domain.ledger.postings import Details
 from domain.ledger.refusals import UnknownLedgerAccount
 from domain.missions.progress import Advance, Progress, count_of
 from domain.missions.records import Mission, MissionExhausted, MissionTracking, Reward, UnknownMission
-from domain.missions.rules import CompiledMission, expiry_of_reward
+from domain.missions.rules import COUNT_COST, CompiledMission, expiry_of_reward
 from domain.missions.state import MissionMove, MissionProgress, MissionProgressState, ProgressCause
 from domain.problems import Refusal
 from domain.reversals import ReversedPart
@@ -101,13 +101,13 @@ class MissionWork:
         """Count an event of an active member in all missions that count it.
 
         Returns True if the progress in one of them changed. The expressions and the conditions on items of all missions
-        share one budget and the `deadline`.
+        share one budget, the counts another one, and all the `deadline`.
         """
         if not event.is_active:
             return False
-        count_before, budget = len(self._moves), Budget(EVENT_COST, deadline)
+        count_before, budget, counting = len(self._moves), Budget(EVENT_COST, deadline), Budget(EVENT_COST, deadline)
         for compiled in self._configuration.missions_by_type.get(event.event_type, ()):
-            if self._is_counted(compiled, event, budget):
+            if self._is_counted(compiled, event, budget, counting):
                 self._move(compiled, self._count(compiled, event, budget), self._reward_context_of(event))
         return len(self._moves) > count_before
 
@@ -164,10 +164,13 @@ class MissionWork:
             organization_id = self._unit.organization_id
             missions.write(self._unit.db, organization_id, self._state.drain(), self._unit.now)
 
-    def _is_counted(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> bool:
-        """True if the event counts for a mission; False, with a recorded error, if its conditions cost too much."""
+    def _is_counted(self, compiled: CompiledMission, event: EventFacts, budget: Budget, counting: Budget) -> bool:
+        """True if the event counts for a mission; False, with a recorded error, if a budget or the time is used up."""
         try:
-            return compiled.counts(event, budget)
+            if not compiled.counts(event, budget):
+                return False
+            counting.charge(COUNT_COST)
+            return True
         except EvaluationError as error:
             self._errors.append(
                 RuleError(
