@@ -67,6 +67,8 @@ from persistence.programs import TIERS
 
 # The value of `include` for the points that expire next.
 _EXPIRING = "expiring"
+# The members whose balances `batchGetMembers` has in memory at a time.
+_VIEWED_AT_ONCE = 100
 _AUDITED = Audited("member", "member_id", MEMBER_PROPERTIES)
 _MEMBER_RESPONSE = {INTEGRATION: wrapped("loyaltyMember", MEMBER), ADMINISTRATION: wrapped("loyalMember", MEMBER)}
 
@@ -121,8 +123,11 @@ def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
     refuse_large_attributes(call, ids)
     existing_members = MEMBERS.find_all(call.db, organization_id, member_id=ids)
     by_id = {member.member_id: member for member in existing_members}
+    found_members = [by_id[member_id] for member_id in ids if member_id in by_id]
+    # Tiers may depend on balances: a member can have hundreds of them.
+    groups = (found_members[start : start + _VIEWED_AT_ONCE] for start in range(0, len(found_members), _VIEWED_AT_ONCE))
     return {
-        "members": view_members(call, [by_id[member_id] for member_id in ids if member_id in by_id]),
+        "members": [record for group in groups for record in view_members(call, group)],
         "not_found": [member_id for member_id in ids if member_id not in by_id],
     }
 

@@ -13,6 +13,8 @@ import jwt
 import pytest
 from sqlalchemy import select
 
+from handlers import members as member_operations
+from persistence import ledger_wallets
 from persistence.tables.audit_log import audit_log
 from persistence.tables.events import events
 from tests.builders.statements import count
@@ -695,6 +697,30 @@ def test_the_number_of_statements_of_a_list_does_not_depend_on_the_number_of_mem
     ids = [organization.member()["memberId"] for _ in range(10)]
     assert [count(api.engine, call) for call in calls] == counts_of_2_members
     assert max(counts_of_2_members) <= 4
+
+
+def test_the_balances_on_which_tiers_depend_are_read_for_some_members_at_a_time(
+    organization, administration, monkeypatch
+):
+    created, sizes = organization.created, []
+    account = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False, "expiresInMonths": 12}
+    administration.put(f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}", account)
+    path = f"/loyalty-programs/{created.loyalty_program_id}"
+    program = {"ledgerId": created.ledger_id, "description": "", "setAsDefault": True}
+    administration.put(path, {**program, "tierPolicy": {"basis": "balance", "period": "lifetime"}})
+    administration.post(f"{path}/tiers", {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 2})
+    ids = [organization.member()["memberId"] for _ in range(5)]
+    original = ledger_wallets.find_balances_of_wallets
+
+    def find_balances(db, organization_id, wallet_ids, *arguments):
+        sizes.append(len(wallet_ids))
+        return original(db, organization_id, wallet_ids, *arguments)
+
+    monkeypatch.setattr(ledger_wallets, "find_balances_of_wallets", find_balances)
+    monkeypatch.setattr(member_operations, "_VIEWED_AT_ONCE", 2)
+    records = administration.post("/members/batch-get", {"memberIds": ids}, expect=200)["members"]
+    assert [record["memberId"] for record in records] == ids
+    assert sizes == [2, 2, 1]
 
 
 def test_moments_are_returned_in_utc(ana):
