@@ -21,6 +21,11 @@ from tests.processes.fleet import WAITING, Workers, disposed, fetch_value, kill_
 
 FAST = {"fsync": "off"}
 EVENTS_PER_CALL = 500
+# Lets each statement that stores orders take five seconds.
+SLOW_ORDERS = """
+CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(5); RETURN NULL; END';
+CREATE TRIGGER sleep BEFORE INSERT ON purchase_orders EXECUTE FUNCTION sleep()
+"""
 
 
 def send_all(shop: Shop, events: list) -> None:
@@ -130,20 +135,17 @@ def test_a_worker_that_is_stopped_completes_its_batch(home):
         member = shop.member()
         send_all(shop, [order(member, 1) for _ in range(20)])
         observer = stack.enter_context(disposed(create_engine(url, threads=1)))
-        # The worker waits for the lock of the member's wallet.
         with observer.begin() as db:
-            db.execute(text("SELECT 1 FROM wallets FOR UPDATE"))
-            workers = Workers(home, 1)
-            stack.callback(workers.kill)
-            with shop.organization.api.engine.connect() as connection:
-                locks_not_granted = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
-                wait_until(lambda: connection.execute(locks_not_granted).scalar_one())
-            with ThreadPoolExecutor(1) as pool:
-                stopping = pool.submit(workers.stop)
-                time.sleep(1)
-                assert not stopping.done()
-                db.rollback()
-                assert stopping.result() == [0]
+            db.execute(text(SLOW_ORDERS))
+        workers = Workers(home, 1)
+        stack.callback(workers.kill)
+        wait_until(lambda: fetch_value(observer, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
+        with ThreadPoolExecutor(1) as pool:
+            stopping = pool.submit(workers.stop)
+            time.sleep(1)
+            assert not stopping.done()
+            assert fetch_value(observer, WAITING) == 20
+            assert stopping.result() == [0]
         assert fetch_value(observer, WAITING) == 0
         # A point for each of the 20 orders of a dollar.
         assert shop.balance(member) == 20
