@@ -345,8 +345,12 @@ class EvaluationPlan:
         return cls(all_campaigns, tuple(Turn(tuple(members), _contest_of(group)) for (_, group), members in turns))
 
 
+MAX_PLANS = 100
+"""The maximum number of plans that are kept: an organization can have thousands of event types and of campaigns."""
+
+
 class EvaluationPlans:
-    """The plan for each type of event, computed on first use; safe for any number of threads."""
+    """The plan for each type of event, computed on first use and kept; safe for any number of threads."""
 
     def __init__(self, campaigns: Iterable[CompiledCampaign]) -> None:
         self.campaigns = tuple(campaigns)
@@ -360,6 +364,8 @@ class EvaluationPlans:
         plan = self._by_type.get(event_type)
         if plan is None:
             plan = EvaluationPlan.of(campaign for campaign in self.campaigns if campaign.considers(event_type))
+            if len(self._by_type) >= MAX_PLANS:
+                self._by_type.clear()
             self._by_type[event_type] = plan
         return plan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from domain.campaigns.compiled import EvaluationPlans, compile_action
+from domain.campaigns.compiled import MAX_PLANS, EvaluationPlans, compile_action
 from domain.events import AUTHORIZE, DRY_RUN
 from domain.expressions import EVENT_COST
 from domain.ledger.postings import Holding
@@ -77,6 +77,17 @@ def test_a_plan_has_the_campaigns_of_a_type_and_is_built_once():
     assert ids_by_turn == [[3], [1]]
     assert plans.plan_of(EVENT_TYPE) is plan
     assert plans.plan_of("unheard-of").campaigns == (campaign_of_all_types,)
+
+
+def test_a_hundred_plans_are_kept():
+    plans = EvaluationPlans([campaign(action(1, mint(1)))])
+    first_plans = [plans.plan_of(f"type-{number}") for number in range(MAX_PLANS)]
+    assert [plans.plan_of(f"type-{number}") for number in range(MAX_PLANS)] == first_plans
+    assert plans.plan_of("type-0") is first_plans[0]
+    # One plan more replaces them all.
+    plan = plans.plan_of("one-more")
+    assert plans.plan_of("one-more") is plan
+    assert plans.plan_of("type-0") is not first_plans[0]
 
 
 def test_plans_report_limits_and_cooldowns_and_a_cooldown_counts_as_a_limit():
