@@ -89,9 +89,11 @@ class FileJobs(Records[Kind]):
         for table in self._content:
             conditions = [table.c[name] == value for name, value in address.items()]
             keys = table.primary_key.columns
-            next_pieces = select(*keys).where(*conditions).limit(PIECES_AT_ONCE)
-            result = db.execute(delete(table).where(*conditions, tuple_(*keys).in_(next_pieces)))
-            if result.rowcount == PIECES_AT_ONCE:
+            # Removed by a range of the index: a list of keys would be compared with all pieces of the job.
+            next_pieces = db.execute(select(*keys).where(*conditions).order_by(*keys).limit(PIECES_AT_ONCE)).all()
+            if next_pieces:
+                db.execute(delete(table).where(*conditions, tuple_(*keys) <= tuple_(*next_pieces[-1])))
+            if len(next_pieces) == PIECES_AT_ONCE:
                 return False
         return True
 
