@@ -19,48 +19,61 @@ class Clawback:
     own_lot_ids: frozenset[int]
     uses: tuple[LotUse, ...]
 
-    def exchange(self, returned_use: LotUse) -> tuple[Clawback, LotUse] | None:
-        """Take the points that return to an own lot, instead of points of the other lot that expires last.
-
-        Returns the clawback after that, and what the other lot gets back; None if there is nothing to exchange.
-        """
-        other_uses = [use for use in self.uses if use.ledger_lot_id not in self.own_lot_ids]
-        if returned_use.ledger_lot_id not in self.own_lot_ids or not other_uses:
-            return None
-        last_use = max(other_uses, key=order_of_expiry)
-        amount = min(last_use.amount, returned_use.amount)
-        lowered_use = replace(last_use, amount=last_use.amount - amount)
-        unchanged_uses = (use for use in self.uses if use is not last_use)
-        uses = merge_uses((*unchanged_uses, lowered_use, replace(returned_use, amount=amount)))
-        return replace(self, uses=uses), replace(last_use, amount=amount)
-
 
 def exchange_uses(
     returned_uses: Iterable[LotUse], clawbacks: Iterable[Clawback]
 ) -> tuple[tuple[LotUse, ...], list[Clawback]]:
-    """Exchange uses that return to lots with clawbacks, the last clawback first.
+    """Let clawbacks take points that return to their own lots, so that the other lots get their points back.
 
-    Returns the uses that return then, and the changed clawbacks.
+    The last clawback is exchanged first, and in it the use of the lot that expires last. Returns the uses that return
+    then, and the changed clawbacks. The time grows with the number of uses.
     """
-    by_id = {clawback.ledger_transaction_id: clawback for clawback in clawbacks}
-    latest_first = sorted(by_id, reverse=True)
-    changed_ids: set[int] = set()
-    uses, queue = [], [use for use in returned_uses if use.amount]
+    latest_first = sorted(clawbacks, key=lambda clawback: clawback.ledger_transaction_id, reverse=True)
+    exchanges_by_lot: dict[int, list[_Exchange]] = {}
+    for exchange in map(_Exchange, latest_first):
+        for lot_id in exchange.clawback.own_lot_ids:
+            exchanges_by_lot.setdefault(lot_id, []).append(exchange)
+    uses: list[LotUse] = []
+    queue = list(returned_uses)
+    changed_exchanges: dict[int, _Exchange] = {}
     while queue:
         use = queue.pop()
-        exchanges = (by_id[transaction_id].exchange(use) for transaction_id in latest_first)
-        exchange = next((pair for pair in exchanges if pair is not None), None)
-        if exchange is None:
-            uses.append(use)
-            continue
-        clawback, other_use = exchange
-        by_id[clawback.ledger_transaction_id] = clawback
-        changed_ids.add(clawback.ledger_transaction_id)
-        # Points of the other lot may have been clawed back, too.
-        queue.append(other_use)
-        if use.amount > other_use.amount:
-            queue.append(replace(use, amount=use.amount - other_use.amount))
-    return merge_uses(uses), [by_id[transaction_id] for transaction_id in sorted(changed_ids)]
+        for exchange in exchanges_by_lot.get(use.ledger_lot_id, ()):
+            other_uses = exchange.take(use)
+            if other_uses:
+                changed_exchanges[exchange.clawback.ledger_transaction_id] = exchange
+                # Points of the other lots may have been clawed back, too.
+                queue += other_uses
+                use = replace(use, amount=use.amount - sum(other_use.amount for other_use in other_uses))
+        uses.append(use)
+    return merge_uses(uses), [exchange.result() for _, exchange in sorted(changed_exchanges.items())]
+
+
+class _Exchange:
+    """The exchange of a clawback: `other_uses` are its remaining uses of other lots, the last to expire at the end."""
+
+    def __init__(self, clawback: Clawback) -> None:
+        self.clawback = clawback
+        self.own_uses = [use for use in clawback.uses if use.ledger_lot_id in clawback.own_lot_ids]
+        other_uses = (use for use in clawback.uses if use.ledger_lot_id not in clawback.own_lot_ids)
+        self.other_uses = sorted(other_uses, key=order_of_expiry)
+
+    def take(self, returned_use: LotUse) -> list[LotUse]:
+        """Take points that return to an own lot in place of points of other lots; return what these get back."""
+        returned_amount, exchanged_uses = returned_use.amount, []
+        while returned_amount and self.other_uses:
+            last_use = self.other_uses.pop()
+            amount = min(last_use.amount, returned_amount)
+            if last_use.amount > amount:
+                self.other_uses.append(replace(last_use, amount=last_use.amount - amount))
+            exchanged_uses.append(replace(last_use, amount=amount))
+            returned_amount -= amount
+        self.own_uses.append(replace(returned_use, amount=returned_use.amount - returned_amount))
+        return exchanged_uses
+
+    def result(self) -> Clawback:
+        """The clawback after the exchange."""
+        return replace(self.clawback, uses=merge_uses((*self.own_uses, *self.other_uses)))
 
 
 def merge_uses(uses: Iterable[LotUse]) -> tuple[LotUse, ...]:

@@ -55,7 +55,7 @@ def reported(shop):
 
 
 def expired_amount(shop):
-    """What has expired of all members, in all transactions."""
+    """The amount that has expired of all members, in all transactions."""
     return sum(row.amount for row in shop.rows("ledger_transactions") if row.is_expiry)
 
 

@@ -112,7 +112,7 @@ class Model:
         return arrived, back, expired
 
     def exchange(self, piece):
-        """What returns for a piece of a lot: first the pieces that the revert of its mint took in its place."""
+        """The pieces that return for a piece of a lot, first the pieces that its mint's revert took in its place."""
         parts = []
         for substitute in reversed(self.substitutes[piece.origin]):
             if substitute.unit == self.unit and piece.expires <= self.now:

@@ -65,6 +65,15 @@ def test_points_pass_on_to_the_lot_that_gave_points_for_a_lot_that_gave_points()
     assert changed_clawbacks == [clawback(transaction_id=8, mint=10), clawback(9, own_lot=SOON, soon=4)]
 
 
+def test_the_number_of_uses_may_be_large():
+    count = 50_000
+    other_uses = tuple(LotUse(OWN_LOT + 1 + number, Decimal(1)) for number in range(count))
+    clawback_of_many_lots = Clawback(9, frozenset({OWN_LOT}), other_uses)
+    returned_uses, [changed_clawback] = exchange_uses(uses(mint=count), [clawback_of_many_lots])
+    assert returned_uses == other_uses
+    assert changed_clawback == clawback(mint=count)
+
+
 def test_merged_uses_have_one_use_of_each_lot_in_the_order_of_expiry():
     several_uses = (*uses(never=1, late=2), *uses(late=3, soon=0, mint=4))
     assert merge_uses(several_uses) == uses(mint=4, late=2 + 3, never=1)
