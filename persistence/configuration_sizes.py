@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from sqlalchemy import ARRAY, JSON, ColumnElement, Connection, Select, String, Table, bindparam, func, select, union_all
+from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, func, select, union_all
 
 from domain.campaigns.records import RUNNING
 from persistence.connections import query
-from persistence.rows import compile_statement
+from persistence.rows import bytes_of_texts, compile_statement
 from persistence.tables.badges import badges
 from persistence.tables.campaigns import audiences, campaign_actions, campaigns, matchers, stacking_groups
 from persistence.tables.events import custom_event_types
@@ -21,12 +21,8 @@ BYTES_OF_RECORD = 2_048
 
 
 def _select_size(table: Table, *conditions: ColumnElement[bool]) -> Select[Any]:
-    """The SELECT of the total size of an organization's rows of the table: BYTES_OF_RECORD each, and their texts.
-
-    Texts are the texts, lists and JSON values.
-    """
-    texts = [column for column in table.c if isinstance(column.type, JSON | ARRAY | String)]
-    size_of_row = BYTES_OF_RECORD + func.octet_length(func.concat_ws("", *texts))
+    """The SELECT of the total size of an organization's rows: BYTES_OF_RECORD for each, and the bytes of its texts."""
+    size_of_row = BYTES_OF_RECORD + bytes_of_texts(table.c)
     of_organization = table.c.organization_id == bindparam("organization_id")
     return select(func.sum(size_of_row).label("size")).where(of_organization, *conditions)
 

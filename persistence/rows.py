@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from psycopg2.extensions import adapt
-from sqlalchemy import Connection, Select, Table, insert, update
+from sqlalchemy import ARRAY, JSON, ColumnElement, Connection, Select, String, Table, func, insert, update
 from sqlalchemy.dialects.postgresql.psycopg2 import dialect as psycopg2_dialect
 from sqlalchemy.engine import Row
 from sqlalchemy.exc import DBAPIError
@@ -325,6 +325,12 @@ _SEQUENCES = {
     "ledger_transactions": "ledger_transactions_ledger_transaction_id_seq",
     "ledger_lots": "ledger_lots_ledger_lot_id_seq",
 }
+
+
+def bytes_of_texts(columns: Iterable[ColumnElement[Any]]) -> ColumnElement[Any]:
+    """The bytes of the texts, lists and JSON values in these columns of a row; other columns do not count."""
+    texts = [column for column in columns if isinstance(column.type, JSON | ARRAY | String)]
+    return func.octet_length(func.concat_ws("", *texts))
 
 
 def compile_statement(statement: Select[Any]) -> Prepared:

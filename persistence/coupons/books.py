@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import ARRAY, JSON, Connection, String, and_, bindparam, func, or_, select
+from sqlalchemy import Connection, and_, bindparam, func, or_, select
 
 from domain.coupons.books import ARCHIVED, BookTerms, CouponBook
 from domain.scalars import is_key
@@ -22,7 +22,7 @@ from persistence.filters import (
 )
 from persistence.paging import Paged
 from persistence.records import Records
-from persistence.rows import compile_statement
+from persistence.rows import bytes_of_texts, compile_statement
 from persistence.tables.coupons import coupon_books as table
 
 
@@ -66,12 +66,10 @@ BOOKS = Records(
 TERMS = Records(table, BookTerms)
 """The terms of books: what decides about coupons, without the fields that only describe a book and may be long."""
 
-_TEXTS_OF_TERMS = [column for column in TERMS.columns if isinstance(column.type, JSON | ARRAY | String)]
 _SIZE_OF_TERMS = compile_statement(
-    select(
-        func.count(),
-        func.coalesce(func.sum(func.octet_length(func.concat_ws("", *_TEXTS_OF_TERMS))), 0),
-    ).where(table.c.organization_id == bindparam("organization_id"), table.c.publishing_status != ARCHIVED)
+    select(func.count(), func.coalesce(func.sum(bytes_of_texts(TERMS.columns)), 0)).where(
+        table.c.organization_id == bindparam("organization_id"), table.c.publishing_status != ARCHIVED
+    )
 )
 
 
