@@ -51,7 +51,7 @@ def cancel_event(
     record = _cancellation_record(unit, event, members[event.member_id], description)
     orders = OrderWork(call, order_ids)
     event_ids = [event_id] if order_id is None else orders.events_cancelled_with(order_id, event_id)
-    reversible = Reversals(call, event_ids)
+    reversible = Reversals(unit, event_ids)
     due_events = unit.open_for_events([record], orders, reversible)
     evaluate_derived(unit, due_events)
     reversal = Reversal(record.loyalty_event_id, record.key, allow_overdraft=allow_overdraft, description=description)

@@ -242,7 +242,7 @@ def _reversals_by(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: Or
         if event.order is not None and event.event.event_type in UNDOING_EVENTS:
             order_before = orders.order_before(event.order["externalId"])
             event_ids.update(() if order_before is None else order_before.event_ids)
-    return Reversals(unit.execution, event_ids) if event_ids else None
+    return Reversals(unit, event_ids) if event_ids else None
 
 
 def orders_of_stored(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> OrderWork:

@@ -20,6 +20,7 @@ from domain.ledger.postings import Details, Posting
 from domain.ledger.records import REVERTED
 from domain.ledger.session import LedgerSession
 from domain.problems import Refusal
+from domain.retries import StartOver
 from domain.reversals import (
     WHOLE,
     Extent,
@@ -29,7 +30,6 @@ from domain.reversals import (
     amount_to_reverse,
     counter_key,
 )
-from handlers.call import Execution
 from handlers.messages.json_text import exact_number
 from handlers.services.unit_of_work.derived_events import DerivedEvent
 from persistence import reversals
@@ -73,15 +73,21 @@ class Participant(Protocol):
 class Reversals:
     """The events that may be reversed, and all events that they caused; loaded after their members are locked."""
 
-    def __init__(self, execution: Execution, event_ids: Collection[int]) -> None:
-        db = self._db = execution.db
-        organization_id = self._organization_id = execution.organization.organization_id
+    def __init__(self, unit: UnitOfWork, event_ids: Collection[int]) -> None:
+        """Load the events and their transactions; raises StartOver if they concern a member who is not locked.
+
+        The members are found before they are locked: another transaction may have evaluated an event in between.
+        """
+        db = self._db = unit.db
+        organization_id = self._organization_id = unit.organization_id
         families = reversals.find_families(db, organization_id, event_ids) if event_ids else {}
         # By the id of an event: its own id and the ids of the events that it caused, newest first.
         self._families = {root: [event.loyalty_event_id for event in family] for root, family in families.items()}
         self._events = {event.loyalty_event_id: event for family in families.values() for event in family}
         self._transactions = reversals.find_active_transactions(db, organization_id, self._events) if families else {}
         self._reversed_event_ids: set[int] = set()
+        if not (self._member_ids <= unit.members.keys() and self._wallet_ids <= unit.ledger_ids.keys()):
+            raise StartOver("Another transaction has evaluated events that concern members who are not locked.")
 
     def __bool__(self) -> bool:
         return bool(self._families)
@@ -90,6 +96,26 @@ class Reversals:
     def event_ids(self) -> frozenset[int]:
         """The ids of all events that may be reversed, and of the events that they caused."""
         return frozenset(self._events)
+
+    @property
+    def _member_ids(self) -> set[int]:
+        """The members of the events, and the sponsors whom a new evaluation of the events can read."""
+        ids = {event.member_id for event in self._events.values()}
+        for event in self._events.values():
+            if event.grants is not None and event.sponsor_member_id is not None:
+                ids.add(event.sponsor_member_id)
+        return ids
+
+    @property
+    def _wallet_ids(self) -> set[int]:
+        """The wallets between which the transactions of the events moved points."""
+        return {
+            wallet_id
+            for transactions in self._transactions.values()
+            for transaction in transactions.values()
+            for wallet_id in (transaction.from_wallet_id, transaction.to_wallet_id)
+            if wallet_id is not None
+        }
 
     @property
     def counter_keys(self) -> set[CounterKey]:

@@ -31,6 +31,7 @@ from domain.referrals import (
     UnknownReferralCode,
     refuse_referral,
 )
+from domain.retries import StartOver
 from domain.reversals import ReversedPart
 from handlers.messages.reversals import reversed_referral
 from handlers.services.configuration import Configuration
@@ -125,7 +126,10 @@ class ReferralWork(Participant):
     """Uses the referral codes of events: pays the rewards, and reverses uses. Derived events report only rewards."""
 
     def __init__(self, unit: UnitOfWork) -> None:
-        """Load the usable codes, and the uses that may be reversed: three statements at most."""
+        """Load the usable codes, and the uses that may be reversed: three statements at most.
+
+        Raises StartOver if another transaction has added a use since the members to be locked were found.
+        """
         self._unit = unit
         self._programs = unit.configuration.referral_programs
         self._audience_keys = {audience.audience_id: audience.audience_key for audience in unit.configuration.audiences}
@@ -133,6 +137,8 @@ class ReferralWork(Participant):
         code_ids = set(unit.referral_codes)
         if unit.reversals and self._programs.by_id:
             for log in referral_uses.find_logs_of_events(unit.db, unit.organization_id, unit.reversals.event_ids):
+                if log.referrer_member_id not in unit.members:
+                    raise StartOver(f"The referrer {log.referrer_member_id} of a reversed referral is not locked.")
                 self._logs.setdefault(log.loyalty_event_id, []).append(log)
                 code_ids.add(log.referral_code_id)
         self._state: ReferralUsageState = referral_uses.load_state(
