@@ -113,6 +113,7 @@ PAGES = (
     "privacy.md",
     "users.md",
     "partners.md",
+    "http.md",
 )
 SECTIONS = {title: section for page in PAGES for title, section in sections(page).items()}
 IN_A_TEST_ORGANIZATION = sections("testing-time.md")
