@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
 
@@ -371,6 +371,23 @@ EFFECTS = (
 )
 
 
+@dataclass
+class Change:
+    """An accepted change of the badges of a member; `missing` is what its reversal could not take or give."""
+
+    member: int
+    badge_id: int
+    amount: int
+    tracking_id: int
+    missing: int = 0
+    is_reverted: bool = False
+    is_reversal: bool = False
+
+    @property
+    def is_revertible(self):
+        return not self.is_reverted and not self.is_reversal
+
+
 class ModelledBalances:
     """Balances that are sometimes stored and reloaded, compared with sums over a list of the accepted changes."""
 
@@ -380,13 +397,13 @@ class ModelledBalances:
         self.badges = {n: badge(self.chance.randint(2, 6), badge_id=n) for n in (1, 2)}
         self.name = namer()
         self.balances = BadgeBalances({}, NOW, self.name)
-        self.accepted = []  # [member, badge, amount, id, missing, reverted]
+        self.accepted: list[Change] = []
         self.by_key = {}
         self.stored = {}
 
     def balance(self, member, badge_id):
         """The sum of the accepted changes."""
-        return sum(amount for m, b, amount, *_ in self.accepted if (m, b) == (member, badge_id))
+        return sum(change.amount for change in self.accepted if (change.member, change.badge_id) == (member, badge_id))
 
     def step(self):
         """Make one change at random."""
@@ -429,7 +446,7 @@ class ModelledBalances:
             self.expect(BadgeLimit, "above the maximum", execute, grant)
         else:
             tracking = execute(grant)
-            self.accepted.append([member, badge_id, change, tracking.badge_tracking_id, 0, False])
+            self.accepted.append(Change(member, badge_id, change, tracking.badge_tracking_id))
             assert tracking.updated_total_assigned == self.balance(member, badge_id)
             self.effects["unassigned" if takes else "assigned"] += 1
             if key is not None:
@@ -443,58 +460,65 @@ class ModelledBalances:
 
     def revert(self):
         """Revert a change: one that repays a missing amount, one that is not reverted yet, or any."""
-        first = self.chance.choice(["repaying", "unreverted", "any"])
-        choice = [entry for entry in self.accepted if first == "any" or not entry[-1]]
-        if first == "repaying":
-            choice = [entry for entry in choice if self.repayments_by(entry)] or choice
+        preference = self.chance.choice(["repaying", "unreverted", "any"])
+        choice = [change for change in self.accepted if preference == "any" or change.is_revertible]
+        if preference == "repaying":
+            choice = [change for change in choice if self.repayments_by(change)] or choice
         if not choice:
             return
-        entry = self.chance.choice(choice)
-        member, badge_id, _, name, _, state = entry
-        of, repayments = self.badges[badge_id], self.repayments_by(entry)
-        change = entry[2] + sum(repayments.values())
-        if state == "reversal":
+        change = self.chance.choice(choice)
+        of, repayments = self.badges[change.badge_id], self.repayments_by(change)
+        balance = self.balance(change.member, change.badge_id)
+        # Negative if the revert gives badges to the member.
+        taken_amount = change.amount + sum(repayments.values())
+        if change.is_reversal:
             refusal, effect = BadgeTrackingNotRevertible, "not revertible"
-        elif state:
+        elif change.is_reverted:
             refusal, effect = BadgeTrackingReverted, "reverted before"
-        elif change < 0 and self.balance(member, badge_id) - change > of.max_amount:
+        elif taken_amount < 0 and balance - taken_amount > of.max_amount:
             refusal, effect = BadgeLimit, "above the maximum"
-        elif change > self.balance(member, badge_id):
+        elif taken_amount > balance:
             refusal, effect = InsufficientBadges, "too few"
         else:
-            self.accept_reversal(entry, self.balances.revert(name, of), -change, repayments)
+            reversal = self.balances.revert(change.tracking_id, of)
+            self.accept_reversal(change, reversal, amount=-taken_amount, repayments=repayments)
             self.effects["reverted in part" if repayments else "reverted"] += 1
             return
-        self.expect(refusal, effect, self.balances.revert, name, of)
+        self.expect(refusal, effect, self.balances.revert, change.tracking_id, of)
 
-    def repayments_by(self, entry):
-        """What the reversal of an entry repays of missing amounts of later entries, by their positions in the list."""
-        amount, repayments = -entry[2], {}
-        for at in range(self.accepted.index(entry) + 1, len(self.accepted)):
-            *place, _, _, shortfall, _ = self.accepted[at]
-            if place == entry[:2] and shortfall * amount > 0:
-                repayments[at] = max(shortfall, amount) if amount < 0 else min(shortfall, amount)
-                amount -= repayments[at]
+    def repayments_by(self, change):
+        """What the reversal of a change repays of missing amounts of later changes, by their positions in the list."""
+        amount, repayments = -change.amount, {}
+        for position in range(self.accepted.index(change) + 1, len(self.accepted)):
+            later_change = self.accepted[position]
+            is_of_same_balance = (later_change.member, later_change.badge_id) == (change.member, change.badge_id)
+            if is_of_same_balance and later_change.missing * amount > 0:
+                smaller = max if amount < 0 else min
+                repayments[position] = smaller(later_change.missing, amount)
+                amount -= repayments[position]
         return repayments
 
-    def accept_reversal(self, entry, reversal, amount, repayments, shortfall=0):
+    def accept_reversal(self, change, reversal, *, amount, repayments, missing_amount=0):
         """Check the amounts of a reversal and add it to the model."""
-        assert (reversal.amount_assigned, reversal.missing) == (amount, shortfall)
-        for at, repayment in repayments.items():
-            self.accepted[at][4] -= repayment
+        assert (reversal.amount_assigned, reversal.missing) == (amount, missing_amount)
+        for position, repayment in repayments.items():
+            self.accepted[position].missing -= repayment
             self.effects["repaid"] += 1
-        entry[-1] = True
-        self.accepted.append([*entry[:2], amount, reversal.badge_tracking_id, shortfall, "reversal"])
+        change.is_reverted = True
+        self.accepted.append(
+            Change(change.member, change.badge_id, amount, reversal.badge_tracking_id, missing_amount, is_reversal=True)
+        )
 
     def reverse(self):
         """Reverse a change, as the cancellation of its event does."""
-        if unreverted := [entry for entry in self.accepted if not entry[-1]]:
-            entry = self.chance.choice(unreverted)
-            member, badge_id, change, name, *_ = entry
-            of, balance, repayments = self.badges[badge_id], self.balance(member, badge_id), self.repayments_by(entry)
-            target = -change - sum(repayments.values())
+        if revertible_changes := [change for change in self.accepted if change.is_revertible]:
+            change = self.chance.choice(revertible_changes)
+            of, repayments = self.badges[change.badge_id], self.repayments_by(change)
+            balance = self.balance(change.member, change.badge_id)
+            target = -change.amount - sum(repayments.values())
             amount = -min(balance, -target) if target < 0 else min(target, max(of.max_amount - balance, 0))
-            self.accept_reversal(entry, self.balances.reverse(name, of, 9), amount, repayments, amount - target)
+            reversal = self.balances.reverse(change.tracking_id, of, loyalty_event_id=9)
+            self.accept_reversal(change, reversal, amount=amount, repayments=repayments, missing_amount=amount - target)
             self.effects["reversed"] += 1
             if amount != target:
                 self.effects["cut at 0" if target < 0 else "cut at the maximum"] += 1
@@ -525,12 +549,12 @@ class ModelledBalances:
     def reverse_everything(self):
         """Reverse all changes in a random order: no balance and no missing amount remains."""
         self.store_and_load()
-        while not all(entry[-1] for entry in self.accepted):
+        while any(change.is_revertible for change in self.accepted):
             self.reverse()
         for member in (ANA, BEN):
             for badge_id in (1, 2):
                 assert self.balances.balance(member, badge_id) == 0
-        assert [entry for entry in self.accepted if entry[4]] == []
+        assert [change for change in self.accepted if change.missing] == []
 
 
 def test_balances_are_those_of_the_model_after_each_change():

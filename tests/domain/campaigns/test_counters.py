@@ -66,13 +66,13 @@ def _changes(counter, *amounts, ceiling=None):
     return unit.changes()
 
 
-def test_a_counter_with_few_waits_stays_in_one_row():
+def test_a_counter_with_less_than_8_waits_stays_in_one_row():
     assert rows_after_counts(whole(10, waits=7), "7.5") == [row(0, SEVEN_FIFTY)]
     assert waits_after_counts(whole(10, waits=7), "7.5") == [7]
     assert waits_after_counts(whole(LIMIT, waits=0), "7.5") == [0]
 
 
-def test_a_counter_with_many_waits_is_split_while_its_parts_hold_ten_counts():
+def test_a_counter_with_8_waits_is_split_while_its_parts_hold_ten_counts():
     # 10 and 7.5 of 1000 are used, and 2 % are a reserve: parts of at least 75 (ten counts) share the other 962.5.
     parts = [row(part, 0, quota=Decimal("962.5") / 12, until=LIMIT) for part in range(1, 13)]
     assert rows_after_counts(whole(10, waits=8), "7.5") == [row(0, SEVEN_FIFTY, parts=12), *parts]

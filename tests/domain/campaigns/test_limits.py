@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -265,6 +266,16 @@ purchases = st.tuples(
 )
 
 
+class ModelCounter(NamedTuple):
+    """What a limit of the model counts for; the member 0 means all members."""
+
+    scope: str
+    kind: str
+    period: str
+    member: int
+    begin: date
+
+
 @given(st.lists(limits, max_size=3), st.booleans(), st.lists(purchases, max_size=25))
 def test_limits_discard_as_many_points_as_a_plain_model(rules, partial, events):
     limited_campaign = campaign(
@@ -274,29 +285,35 @@ def test_limits_discard_as_many_points_as_a_plain_model(rules, partial, events):
         allow_partial_application_on_limit=partial,
     )
     bench = Bench(limited_campaign)
-    # The used amounts by scope, kind, period, member (0 for all), and the begin of the period.
-    usage: dict[tuple, int] = {}
+    used_amounts: dict[ModelCounter, int] = {}
     for member, total, at in events:
-        keys = {
-            (scope, kind, period, member if scope == "member" else 0, period_start(period, at)): limit
+        # Of two rules with one counter, the lower limit is the last one and decides.
+        limits_of_counters = {
+            ModelCounter(scope, kind, period, member if scope == "member" else 0, period_start(period, at)): limit
             for scope, kind, period, limit in sorted(rules, reverse=True)
         }
-        requested_points = total
-        if any(usage.get(key, 0) >= limit for key, limit in keys.items() if key[1] == "transactions"):
-            requested_points = 0
-        remaining = min(
-            (max(0, limit - usage.get(key, 0)) for key, limit in keys.items() if key[1] == "points"),
+        remaining_amounts = {
+            counter: limit - used_amounts.get(counter, 0) for counter, limit in limits_of_counters.items()
+        }
+        is_over_transactions = any(
+            remaining <= 0 for counter, remaining in remaining_amounts.items() if counter.kind == "transactions"
+        )
+        requested_points = 0 if is_over_transactions else total
+        remaining_points = min(
+            (remaining for counter, remaining in remaining_amounts.items() if counter.kind == "points"),
             default=requested_points,
         )
-        expected_points = min(requested_points, remaining) if partial or requested_points <= remaining else 0
+        is_within_limits = requested_points <= remaining_points
+        expected_points = min(requested_points, remaining_points) if partial or is_within_limits else 0
         balance_before = bench.balance(member * 10)
         evaluation = bench.run(facts(total, member_id=member, wallet_id=member * 10, at=at))
         assert bench.balance(member * 10) - balance_before == expected_points
         assert evaluation.limit_discarded == total - expected_points
         if expected_points:
-            for key in keys:
-                usage[key] = usage.get(key, 0) + (expected_points if key[1] == "points" else 1)
-    assert all(usage.get(key, 0) >= 0 for key in usage)
+            for counter, limit in limits_of_counters.items():
+                amount = expected_points if counter.kind == "points" else 1
+                used_amounts[counter] = used_amounts.get(counter, 0) + amount
+                assert used_amounts[counter] <= limit
 
 
 @given(st.integers(0, 200), st.lists(st.integers(0, 40), max_size=20), st.sampled_from(["member", "campaign"]))
