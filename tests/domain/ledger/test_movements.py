@@ -9,11 +9,12 @@ import pytest
 
 from domain.ledger.extensions import Extension
 from domain.ledger.lots import LotUse, MoveLots, NewLot, TakeLots
-from domain.ledger.postings import Details, Holding
+from domain.ledger.postings import Details, Fiat, Holding
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER
 from domain.ledger.refusals import (
     BalanceLimitReached,
     CaptureNotSupported,
+    FiatNotAllowed,
     InsufficientBalance,
     OverdraftLimitExceeded,
     PointsNotTracked,
@@ -138,6 +139,23 @@ def test_a_transfer_moves_lots_of_the_points_that_do_not_repay_debt(of, amount, 
     assert ledger.transfer(of, ANA, BEN, Decimal(amount), KEY).lot_moves == moves
 
 
+def test_a_transfer_takes_at_most_the_balance_of_its_sender():
+    ledger = session(ana={"current": 15})
+    with pytest.raises(InsufficientBalance):
+        ledger.transfer(POINTS, ANA, BEN, Decimal(16), KEY)
+    ledger.transfer(POINTS, ANA, BEN, Decimal(15), KEY)
+    assert (balance(ledger), balance(ledger, BEN)) == (0, 15)
+
+
+def test_both_wallets_of_a_transfer_get_its_date():
+    ledger = session(ana={"current": 15})
+    ledger.transfer(POINTS, ANA, BEN, Decimal(1), KEY)
+    assert [(pair, holding.last_transaction_date) for pair, holding in ledger.changed_holdings()] == [
+        ((ANA, 1), NOON),
+        ((BEN, 1), NOON),
+    ]
+
+
 def test_a_transfer_from_a_wallet_to_itself_is_refused():
     with pytest.raises(InvalidRequest) as refusal:
         session(ana={"current": 15}).transfer(POINTS, ANA, ANA, Decimal(10), KEY)
@@ -199,10 +217,19 @@ def test_a_mint_of_0_points_without_qualifying_points_can_be_pending():
     assert (posting.status, posting.details.external_event_date) == (PENDING, NOON)
 
 
+def test_a_pending_mint_changes_no_balance_before_its_capture():
+    ledger = session(ana={"current": 15})
+    step = ledger.mint(POINTS, ANA, Decimal(10), KEY, manual=True)
+    assert (step.status, step.amount, step.minted, step.burned) == (PENDING, 10, 0, 0)
+    assert entries(step) == [(ANA, 0, 15)]
+    holding = ledger.holding(ANA, 1)
+    assert (holding.current, holding.pending_debit, holding.pending_credit) == (15, 0, 10)
+
+
 def test_a_hold_takes_from_the_available_points():
     ledger = session(TRACKED, ana={"current": 15})
     step = ledger.burn(TRACKED, ANA, Decimal(10), KEY, manual=True, held_until=NOON + DAY)
-    assert (step.status, step.held_until) == (PENDING, NOON + DAY)
+    assert (step.status, step.amount, step.held_until) == (PENDING, 10, NOON + DAY)
     assert step.lot_moves == (TakeLots(ANA, 1, Decimal(10)),)
     # The current balance does not change before the capture.
     assert entries(step) == [(ANA, 0, 15)]
@@ -217,16 +244,30 @@ def test_a_hold_takes_from_the_available_points():
 def test_a_held_transfer_is_pending_in_both_wallets():
     ledger = session(ana={"current": 15})
     step = ledger.transfer(POINTS, ANA, BEN, Decimal(10), KEY, manual=True)
+    assert (step.status, step.amount, step.minted, step.burned) == (PENDING, 10, 0, 0)
     assert entries(step) == [(ANA, 0, 15), (BEN, 0, 0)]
     holding_of_ana, holding_of_ben = ledger.holding(ANA, 1), ledger.holding(BEN, 1)
     assert (holding_of_ana.pending_debit, holding_of_ana.pending_credit) == (10, 0)
     assert (holding_of_ben.pending_debit, holding_of_ben.pending_credit) == (0, 10)
 
 
-def test_an_account_with_an_overdraft_allows_no_hold():
+@pytest.mark.parametrize("method", [LedgerSession.mint, LedgerSession.burn])
+def test_an_account_with_an_overdraft_allows_no_pending_movement(method):
     overdraft_account = account(overdraft_limit=Decimal(1))
+    ledger = session(overdraft_account, ana={"current": 15})
     with pytest.raises(CaptureNotSupported):
-        session(overdraft_account, ana={"current": 15}).burn(overdraft_account, ANA, Decimal(10), KEY, manual=True)
+        method(ledger, overdraft_account, ANA, Decimal(10), KEY, manual=True)
+
+
+def test_only_burns_have_a_value_in_money():
+    details_with_money = Details("key", fiat=Fiat(value=Decimal(3), gross_amount=Decimal(4), currency="EUR"))
+    ledger = session(ana={"current": 15})
+    with pytest.raises(FiatNotAllowed):
+        ledger.mint(POINTS, ANA, Decimal(4), details_with_money)
+    with pytest.raises(FiatNotAllowed):
+        ledger.transfer(POINTS, ANA, BEN, Decimal(4), details_with_money)
+    assert ledger.burn(POINTS, ANA, Decimal(4), details_with_money).fiat_value == 3
+    assert ledger.holding(ANA, 1).fiat == 3
 
 
 @pytest.mark.parametrize(
@@ -244,6 +285,11 @@ def test_points_that_expire_by_the_moment_of_their_mint_are_burned_at_once(expir
     assert (expiry.part_of, expiry.burned) == (step, 10)
     assert entries(expiry) == [(ANA, -10, 0), (None, 10, None)]
     assert expiry.lot_moves == (TakeLots(ANA, 1, Decimal(10), is_newest=True, expires=True),)
+
+
+def test_the_lot_of_a_mint_has_the_expiry_of_the_request():
+    [move] = session(TRACKED).mint(TRACKED, ANA, Decimal(10), KEY, expires_at=NOON + DAY).lot_moves
+    assert move.expires_at == NOON + DAY
 
 
 def test_an_account_that_does_not_track_points_has_no_expiry():

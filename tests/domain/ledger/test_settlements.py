@@ -1,4 +1,4 @@
-"""Captures, reverts and partial reverts: what they move, release, refuse and record.
+"""Captures and reverts: what they move, release, refuse and record.
 
 Stored transactions have 10 points and the id `STORED_ID` unless a test names others. Tuples such as (26, 0, 0) are the
 current balance, the pending debit and the pending credit of a wallet.
@@ -18,14 +18,12 @@ from domain.ledger.refusals import (
     AccountInactive,
     AlreadyReverted,
     CaptureExceedsHold,
-    CaptureNotSupported,
     FiatExceedsBurn,
     FiatNotAllowed,
     InsufficientBalance,
     NotPending,
     NotRevertible,
     OverdraftLimitExceeded,
-    PointsNotTracked,
     SupplyExceeded,
 )
 from domain.problems import InvalidRequest
@@ -456,69 +454,3 @@ def test_a_reverted_hold_is_released():
     assert current_debit_credit(ledger) == (30, 0, 0)
     assert current_debit_credit(ledger, BEN) == (0, 0, 0)
     assert (step.minted, step.burned) == (0, 0)
-
-
-# -- new movements --------------------------------------------------------------------------------------------------
-
-
-def test_a_transfer_moves_points_between_two_different_wallets():
-    ledger = session(ana=amounts(current=30))
-    with pytest.raises(InvalidRequest) as caught:
-        ledger.transfer(POINTS, ANA, ANA, Decimal(1), KEY)
-    assert [fault.pointer for fault in caught.value.faults] == ["/toWalletId"]
-    step = ledger.transfer(POINTS, ANA, BEN, Decimal(12), KEY)
-    assert entries(step) == [(ANA, -12), (BEN, 12)]
-    assert current_debit_credit(ledger) == (30 - 12, 0, 0)
-    assert current_debit_credit(ledger, BEN) == (12, 0, 0)
-    with pytest.raises(InsufficientBalance):
-        ledger.transfer(POINTS, ANA, BEN, Decimal(19), KEY)
-
-
-@pytest.mark.parametrize(
-    ("method", "wallets", "amounts_of_ana", "amounts_of_ben"),
-    [
-        ("mint", (ANA,), (30, 0, 4), (30, 0, 0)),
-        ("burn", (ANA,), (30, 4, 0), (30, 0, 0)),
-        ("transfer", (ANA, BEN), (30, 4, 0), (30, 0, 4)),
-    ],
-)
-def test_a_movement_that_is_captured_manually_is_pending(method, wallets, amounts_of_ana, amounts_of_ben):
-    ledger = session(ana=amounts(current=30), ben=amounts(current=30))
-    step = getattr(ledger, method)(POINTS, *wallets, Decimal(4), KEY, manual=True)
-    assert (step.status, step.amount, step.minted, step.burned) == (PENDING, 4, 0, 0)
-    assert entries(step) == [(wallet, 0) for wallet in wallets]
-    assert current_debit_credit(ledger) == amounts_of_ana
-    assert current_debit_credit(ledger, BEN) == amounts_of_ben
-
-
-def test_an_account_with_an_overdraft_allows_no_hold():
-    overdraft_account = account(overdraft_limit=Decimal(5))
-    with pytest.raises(CaptureNotSupported):
-        session(overdraft_account).mint(overdraft_account, ANA, Decimal(4), KEY, manual=True)
-
-
-def test_only_burns_have_a_value_in_money():
-    details_with_money = Details("key", fiat=Fiat(value=Decimal(3), gross_amount=Decimal(4), currency="EUR"))
-    ledger = session(ana=amounts(current=30))
-    with pytest.raises(FiatNotAllowed):
-        ledger.mint(POINTS, ANA, Decimal(4), details_with_money)
-    with pytest.raises(FiatNotAllowed):
-        ledger.transfer(POINTS, ANA, BEN, Decimal(4), details_with_money)
-    assert ledger.burn(POINTS, ANA, Decimal(4), details_with_money).fiat_value == 3
-    assert ledger.holding(ANA, 1).fiat == 3
-
-
-def test_only_tracked_points_have_their_own_expiry():
-    with pytest.raises(PointsNotTracked):
-        session().mint(POINTS, ANA, Decimal(4), KEY, expires_at=NOON + DAY)
-    [move] = session(TRACKED).mint(TRACKED, ANA, Decimal(4), KEY, expires_at=NOON + DAY).lot_moves
-    assert move.expires_at == NOON + DAY
-
-
-def test_both_wallets_of_a_transfer_get_its_date():
-    ledger = session(ana=amounts(current=30))
-    ledger.transfer(POINTS, ANA, BEN, Decimal(1), KEY)
-    assert [(pair, holding.last_transaction_date) for pair, holding in ledger.changed_holdings()] == [
-        ((ANA, 1), NOON),
-        ((BEN, 1), NOON),
-    ]
