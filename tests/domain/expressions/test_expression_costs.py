@@ -396,7 +396,7 @@ def _random_pattern(rng, depth=4):
 
 
 def _random_condition(rng):
-    text = _random_text(rng, rng.randint(0, 3)).replace("v", "string(v)") if rng.random() < 2 else ""
+    text = _random_text(rng, rng.randint(0, 3)).replace("v", "string(v)")
     body = rng.choice(
         [
             f'{text}.matches("{_random_pattern(rng)}")',

@@ -75,22 +75,22 @@ def test_the_page_has_examples():
     assert len(EXAMPLES) > 60
 
 
-@pytest.mark.parametrize(("text", "answer"), EXAMPLES, ids=[text for text, _ in EXAMPLES])
-def test_examples_of_the_page_evaluate_to_their_values(text, answer, context):
+@pytest.mark.parametrize(("text", "result"), EXAMPLES, ids=[text for text, _ in EXAMPLES])
+def test_examples_of_the_page_evaluate_to_their_values(text, result, context):
     """The page shows a value, or a message after `refused: ` or `error: `."""
-    if answer.startswith("refused: "):
+    if result.startswith("refused: "):
         try:
             faults = check(parse(text), ENVIRONMENT).faults
         except ExpressionError as error:
             faults = error.faults
-        assert [fault.message for fault in faults] == [answer.removeprefix("refused: ")]
+        assert [fault.message for fault in faults] == [result.removeprefix("refused: ")]
         return
     program = compile_expression(parse(text), ENVIRONMENT)
-    if answer.startswith("error: "):
-        with pytest.raises(Exception, match=f"^{re.escape(answer.removeprefix('error: '))}$"):
+    if result.startswith("error: "):
+        with pytest.raises(Exception, match=f"^{re.escape(result.removeprefix('error: '))}$"):
             program.run(context)
         return
-    expected_value = compile_expression(parse(answer), Environment({})).run({})
+    expected_value = compile_expression(parse(result), Environment({})).run({})
     assert program.run(context) == expected_value
 
 
