@@ -76,4 +76,7 @@ def test_a_built_in_type_has_the_fields_of_a_custom_one():
         "created_at": None,
         "updated_at": None,
     }
+
+
+def test_the_name_of_an_event_type_in_pascal_case_has_no_hyphens():
     assert pascal_case("member-created") == "MemberCreated"

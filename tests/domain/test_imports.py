@@ -125,8 +125,8 @@ def test_a_gzip_file_of_empty_gzip_files_is_refused_at_its_maximum():
 def test_a_gzip_file_that_goes_on_without_content_is_refused(content):
     packer = zlib.compressobj(wbits=31)
     beginning = packer.compress(content) + packer.flush(zlib.Z_FULL_FLUSH)
-    empty_block = b"\x00\x00\x00\xff\xff"
-    blocks = endless_blocks(empty_block * 100_000, MAX_PACKED_SURPLUS // 500_000 + 1)
+    empty_blocks = b"\x00\x00\x00\xff\xff" * 100_000
+    blocks = endless_blocks(empty_blocks, MAX_PACKED_SURPLUS // len(empty_blocks) + 1)
     with pytest.raises(FileFault, match="much larger than its content"):
         list(decompress(chain([beginning], blocks), limit=len(content)))
 
@@ -229,7 +229,13 @@ def test_the_delimiter_is_that_of_the_first_line():
     # The most frequent character.
     assert delimiter_of("a|b|c,d") == "pipe"
     assert delimiter_of("a") == "comma"
+
+
+def test_a_delimiter_in_quotes_is_a_part_of_its_cell():
     assert cells_of('a;"b;c"', "semicolon") == ["a", "b;c"]
+
+
+def test_a_row_with_a_carriage_return_outside_of_quotes_is_refused():
     with pytest.raises(RowFault):
         cells_of("a\rb", "comma")
 
@@ -244,6 +250,9 @@ def test_a_packed_file_has_a_maximum_size():
 def test_a_damaged_file_is_refused():
     with pytest.raises(FileFault, match=r"The gzip file is damaged\."):
         list(decompress([b"\x1f\x8b" + b"x" * 50], limit=1000))
+
+
+def test_a_gzip_file_is_recognized_by_its_first_bytes():
     assert is_gzip(gzip.compress(b"x"))
     assert not is_gzip(b"loyaltyMemberId")
 

@@ -34,8 +34,13 @@ def test_a_field_is_named_by_its_path():
     assert name_of(("rules", "items", 0, "name")) == "rules.items[0].name"
     assert name_of(()) == "The body"
     assert name_of((0, "a")) == "[0].a"
-    # Long names are cut.
+
+
+def test_a_long_path_is_cut_to_200_characters():
     assert len(name_of(("n" * 300, "m" * 300, "o"))) == 200
+
+
+def test_a_field_is_named_by_its_json_pointer():
     assert name_at("/effects/items/0/params/1/expression") == "effects.items[0].params[1].expression"
     assert name_at("/a~1b/c~0d") == "a/b.c~d"
     assert name_at("") == "The body"

@@ -185,4 +185,7 @@ def test_the_id_of_a_payment_is_read_from_its_confirmation():
     assert payment_id_of(SimpleNamespace(event_type="member-payment-confirmed", **confirmed_event)) == "p-1"
     assert payment_id_of(SimpleNamespace(event_type="member-payment-confirmed", payload=None)) is None
     assert payment_id_of(SimpleNamespace(event_type="till-opened", **confirmed_event)) is None
+
+
+def test_the_refusal_of_a_used_payment_id_names_it():
     assert str(payment_exists("p-1")) == "The paymentId p-1 belongs to another transaction."

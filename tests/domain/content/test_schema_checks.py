@@ -67,7 +67,8 @@ def test_schemas_with_external_references_are_refused(schema, pointer):
 
 def test_circular_references_are_refused():
     assert faults({"$ref": "#"}) == [""]
-    assert len(faults({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}})) == 1
+    circle_of_two = {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}}
+    assert faults(circle_of_two) == ["/$defs/b"]
 
 
 def doubling(levels, wrap):
@@ -89,27 +90,30 @@ def doubling(levels, wrap):
     ],
 )
 def test_a_schema_whose_cost_doubles_with_each_level_is_refused(wrap):
-    assert len(faults(doubling(60, wrap))) == 1
+    assert faults(doubling(60, wrap)) == [""]
     assert faults(doubling(5, wrap)) == []
 
 
 def test_a_recursive_schema_whose_cost_doubles_with_each_level_of_a_document_is_refused():
     doubling_schema = {"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}}
-    assert len(faults(doubling_schema)) == 1
+    assert faults(doubling_schema) == ["/properties/a"]
 
 
-def test_a_schema_is_limited_in_depth_and_size():
+def test_a_schema_has_at_most_64_levels():
     schema_of_64_levels: dict = {}
     for _ in range(63):
         schema_of_64_levels = {"not": schema_of_64_levels}
     assert faults(schema_of_64_levels) == []
     assert faults({"not": schema_of_64_levels}) == [""]
-    assert faults({}, size=2**20) == [""]
-    # A schema has at most 2000 subschemas with itself.
+
+
+def test_a_schema_has_at_most_2000_subschemas_with_itself():
     assert faults({"properties": {str(n): {} for n in range(2_000)}}) == [""]
     assert faults({"properties": {str(n): {} for n in range(1_999)}}) == []
-    # 500 schemas for the same value cost too much.
-    assert len(faults({"allOf": [{}] * 500})) == 1
+
+
+def test_500_schemas_for_the_same_value_cost_too_much():
+    assert faults({"allOf": [{}] * 500}) == [""]
 
 
 def test_all_patterns_are_found():
@@ -185,6 +189,7 @@ def test_a_schema_that_no_object_satisfies_is_refused(kind):
 def test_a_schema_has_a_maximum_size():
     assert faults({}, size=65_536) == []
     assert faults({}, size=65_537) == [""]
+    assert faults({}, size=2**20) == [""]
 
 
 @pytest.mark.parametrize(
