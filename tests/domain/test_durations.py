@@ -56,7 +56,14 @@ def test_days_and_months_are_those_of_the_zone_and_hours_are_exact(text, begin, 
 
 
 @pytest.mark.parametrize(
-    ("text", "days", "seconds"), [("P1D", 3, 0), ("P5D", 7, 0), ("P2M", 64, 0), ("P1M3DT1H", 36, 3600), ("PT5S", 2, 5)]
+    ("text", "days", "seconds"),
+    [
+        ("P1D", 1 + 2, 0),
+        ("P5D", 5 + 2, 0),
+        ("P2M", 2 * 31 + 2, 0),
+        ("P1M3DT1H", 31 + 3 + 2, 3600),
+        ("PT5S", 2, 5),
+    ],
 )
 def test_the_maximum_length_counts_31_days_for_a_month_and_two_days_for_the_clocks_of_a_zone(text, days, seconds):
     assert duration_of(text).longest == timedelta(days=days, seconds=seconds)

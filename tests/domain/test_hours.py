@@ -181,6 +181,9 @@ def test_locations_have_codes_that_orders_can_have_and_zones_that_exist():
         f"/locationTimezones/{'x' * 101}",
     ]
     assert zone_faults[0].detail.endswith("Did you mean Europe/Madrid?")
+
+
+def test_the_first_20_faults_of_locations_are_reported_and_the_others_are_counted():
     many_faults = location_faults({str(number): "Mars/Olympus" for number in range(5000)})
     # The last fault has the number of the faults that are not reported: 5000 - 20.
     assert len(many_faults) == 20 + 1

@@ -43,8 +43,12 @@ def test_a_status_that_may_not_follow_the_current_one_is_refused(status, next_st
 def test_a_first_status_implies_the_steps_before_it():
     assert steps_to(CREATED) == (CREATED,)
     assert steps_to(CONFIRMED) == (CREATED, CONFIRMED)
+    assert steps_to(REJECTED) == (CREATED, REJECTED)
     assert steps_to(CANCELLED) == (CREATED, CANCELLED)
     assert steps_to(RETURNED) == (CREATED, CONFIRMED, RETURNED)
+
+
+def test_a_new_order_cannot_be_partially_returned():
     with pytest.raises(OrderStatusConflict):
         steps_to(PARTIALLY_RETURNED)
 

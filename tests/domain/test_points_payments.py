@@ -176,9 +176,14 @@ def test_a_part_of_the_points_has_its_share_of_the_value():
     assert captured_part(ten_points, points=Decimal(10)) == (10, Decimal("3.33"))
     # The half of 3.33 is rounded down.
     assert captured_part(ten_points, points=Decimal(5)) == (5, Decimal("1.66"))
-    # By RATE, 100 points are worth 1.00, so 3.33 would be 333 points: the payment has only 10.
+
+
+def test_a_part_of_the_value_takes_its_points_by_the_rate_and_at_most_those_of_the_payment():
+    """By RATE, 100 points are worth 1.00."""
     thousand_points = payment(points=1000, value=10)
     assert captured_part_for_value(thousand_points, RATE, value=Decimal("2.5")) == (250, Decimal("2.5"))
+    # By RATE, 3.33 would be 333 points: the payment has only 10.
+    ten_points = payment(points=10, value="3.33")
     assert captured_part_for_value(ten_points, RATE, value=Decimal("3.33")) == (10, Decimal("3.33"))
     assert captured_part_for_value(ten_points, RATE, value=Decimal("3.32")) == (10, Decimal("3.32"))
 

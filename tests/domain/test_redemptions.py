@@ -84,10 +84,14 @@ def test_a_quote_of_0_has_a_reason(balance, policy, reason):
     [
         ({"per_unit": 100}, "10.00", 1000),
         ({"per_unit": 3}, "3.33", 10),
+        # 3 * 3.34 is 10.02.
         ({"per_unit": 3}, "3.34", 11),
+        # 3 * 10 is 30, and the next multiple of 7 is 35.
         ({"per_unit": 3, "multipleOf": 7}, "10", 35),
-        ({"per_unit": 3, "multipleOf": 7}, "7", 21),
+        ({"per_unit": 3, "multipleOf": 7}, "7", 3 * 7),
+        # 3 * 3.333 is 9.999.
         ({"per_unit": 3, "decimals": 2, "multipleOf": Decimal("0.01")}, "3.333", "10.00"),
+        # 0.1 * 10.01 is 1.001.
         ({"per_unit": "0.1"}, "10.01", 2),
     ],
 )

@@ -15,7 +15,6 @@ from domain.campaigns.counters import Count, CounterKey
 from domain.events import LoyaltyEvent
 from domain.ledger.postings import Entry
 from domain.ledger.records import REVERTED, SETTLED
-from domain.orders import CREATED, OrderStatusConflict, steps_to
 from domain.reversals import (
     WHOLE,
     EventCancelled,
@@ -96,13 +95,6 @@ def test_the_unreversed_part_of_counted_money_is_rounded_to_its_currency(
     extent = Extent.part(Decimal(returned_thirds), Decimal(3))
     assert amount_to_reverse(count, extent, decimals=0) == Decimal(reversed_amount)
     assert amount_to_reverse({**count, "givenBack": reversed_amount}, extent, decimals=0) == 0
-
-
-def test_a_new_order_can_have_every_status_but_partially_returned():
-    assert steps_to(CREATED) == ("created",)
-    assert steps_to("returned") == ("created", "confirmed", "returned")
-    with pytest.raises(OrderStatusConflict):
-        steps_to("partially-returned")
 
 
 EVENT = LoyaltyEvent(

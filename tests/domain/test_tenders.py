@@ -77,7 +77,7 @@ class Till:
 
 def refunded_points_and_money(refunds):
     """The points, their value and the money of each return of an order that was paid with points and money."""
-    return [(points[2], points[1], money[1]) for points, money in refunds]
+    return [(points, value, money) for (_, value, points), (_, money, _) in refunds]
 
 
 @pytest.mark.parametrize(

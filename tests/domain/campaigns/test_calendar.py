@@ -224,6 +224,9 @@ def test_adding_a_day_to_the_last_moment_of_the_calendar_changes_nothing():
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Kiritimati", "Europe/Madrid"])
 def test_the_first_day_of_the_calendar_has_a_next_day_in_every_zone(zone):
     assert add_days(datetime(1, 1, 1, tzinfo=UTC), 1, ZoneInfo(zone)) == datetime(1, 1, 2, tzinfo=UTC)
+
+
+def test_no_month_precedes_the_first_one_of_the_calendar():
     with pytest.raises(ValueError, match="year"):
         add_months(datetime(1, 1, 1, tzinfo=UTC), -1, UTC)
 
@@ -240,7 +243,13 @@ def test_an_unknown_zone_is_refused_with_a_suggestion():
     assert fault.pointer == "/timezone"
     assert fault.detail.startswith("timezone Europe/Madird is not a time zone of the IANA database")
     assert fault.detail.endswith("Did you mean Europe/Madrid?")
+
+
+def test_files_of_the_time_zone_database_that_are_no_zones_are_not_recognized():
     assert is_zone("UTC")
     assert not any(map(is_zone, ("Factory", "localtime", "posix/UTC", "right/UTC", "posixrules")))
+
+
+def test_a_zone_without_a_name_is_utc():
     assert zone_named(None) == UTC
     assert zone_named("Asia/Tokyo") == ZoneInfo("Asia/Tokyo")
