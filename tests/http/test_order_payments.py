@@ -249,6 +249,41 @@ def test_a_payment_can_pay_only_one_order(funded_till):
     assert len(funded_till.shop.rows("purchase_orders")) == 1
 
 
+@pytest.mark.parametrize("mode", ["authorize", "captureOnly"])
+def test_an_order_that_only_names_a_payment_does_not_refund_it(funded_till, mode):
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, tenders(payment), external_id="1", executionMode=mode)
+    # The customer changes the order, and the shop sends it again under another number.
+    buy(funded_till, tenders(payment), external_id="2")
+    result = funded_till.shop.track_one(order_update(funded_till.member, "1", "cancelled"))
+    assert refunds(result) == [Refund("points", amount=0, points=0), Refund("card", amount=25)]
+    assert funded_till.read(payment)["status"] == "captured"
+    assert funded_till.balance == 3000 - 2500
+    result = funded_till.shop.track_one(order_update(funded_till.member, "2", "cancelled"))
+    assert refunds(result) == [Refund("points", amount=25, points=2500), Refund("card", amount=25)]
+    assert funded_till.balance == 3000
+
+
+def test_an_order_does_not_refund_a_payment_that_another_order_of_the_same_call_captures(funded_till):
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, tenders(payment), external_id="1", executionMode="authorize")
+    results = funded_till.shop.track(
+        order(funded_till.member, 50, external_id="2", payments=tenders(payment)),
+        order_update(funded_till.member, "1", "cancelled"),
+    )
+    assert [result["status"] for result in results] == ["success", "success"]
+    assert funded_till.balance == 3000 - 2500
+
+
+def test_an_authorized_order_refunds_a_payment_that_a_request_captured(funded_till):
+    payment = funded_till.pay(points=2500, orderExternalId="basket-1")
+    buy(funded_till, tenders(payment), external_id="1", executionMode="authorize")
+    funded_till.act(payment, "capture")
+    result = funded_till.shop.track_one(order_update(funded_till.member, "1", "cancelled"))
+    assert refunds(result) == [Refund("points", amount=25, points=2500), Refund("card", amount=25)]
+    assert funded_till.balance == 3000
+
+
 def test_points_do_not_pay_an_order_in_another_currency(funded_till):
     payment = funded_till.pay(points=2500)
     order_in_dollars = order(funded_till.member, 50, payments=tenders(payment), currency="USD")
@@ -402,6 +437,16 @@ def test_a_confirmation_may_repeat_the_payments_and_not_change_them(funded_till)
     assert refusal(funded_till, changed_confirmation) == "invalid-request"
     confirmation = order_update(funded_till.member, "1718", "confirmed", payments=tenders(payment))
     assert funded_till.shop.track_one(confirmation)["status"] == "success"
+    assert funded_till.balance == 3000 - 2500
+
+
+def test_a_confirmation_in_the_same_call_may_repeat_the_payments(funded_till):
+    payment = funded_till.pay(points=2500)
+    results = funded_till.shop.track(
+        order(funded_till.member, 50, external_id="1718", payments=tenders(payment)),
+        order_update(funded_till.member, "1718", "confirmed", payments=tenders(payment)),
+    )
+    assert [result["status"] for result in results] == ["success", "success"]
     assert funded_till.balance == 3000 - 2500
 
 

@@ -27,6 +27,7 @@ from domain.tenders import PaidPoints, Payment, TenderRefund, refunds_of, refuse
 from handlers.services.unit_of_work.reversals import Participant
 from handlers.services.unit_of_work.tracked import TrackedEvent
 from persistence import points_payments, posting
+from persistence.orders import ORDERS
 from persistence.points_payments import PAYMENTS
 
 if TYPE_CHECKING:
@@ -59,18 +60,19 @@ class PaymentWork(Participant):
         The confirmation of an order may name payments again that the order has already captured. Raises NotFound,
         PaymentNotHeld, CurrencyMismatch, AccountInactive, or InvalidRequest for more than a payment is worth.
         """
-        ledger, captured_payments = self._unit.ledger, {}
+        ledger, captured_payments = self._unit.ledger, list[PointsPayment]()
         savepoint = ledger.savepoint()
         try:
             for tender in order.payments or ():
                 if tender["tender"] == POINTS and not self._is_repeated(tracked, order, tender):
-                    payment = self._capture(tracked, order, tender)
-                    captured_payments[payment.points_payment_id] = order.external_id
+                    captured_payments.append(self._capture(tracked, order, tender))
         except Refusal:
             ledger.rollback_to(savepoint)
             raise
-        if self._unit.mode != AUTHORIZE:
-            self._orders_to_store |= captured_payments
+        for payment in captured_payments if self._unit.mode != AUTHORIZE else ():
+            # Later events of the unit see which order has captured the payment.
+            self._payments[payment.points_payment_key] = replace(payment, order_external_id=order.external_id)
+            self._orders_to_store[payment.points_payment_id] = order.external_id
 
     def _is_repeated(self, tracked: TrackedEvent, order: Order, tender: Payment) -> bool:
         """True if a later event of the order names a payment that the order has already captured.
@@ -105,7 +107,8 @@ class PaymentWork(Participant):
         `order` is the order after the event. Returns it with the refunds in its payments, the new refunds, and the
         reverts in the ledger. Raises AccountInactive or SupplyExceeded.
         """
-        payments = {key: self._paid_points(key) for key in self._keys_of(order) if self._status_of(key) == SETTLED}
+        captured_keys = [key for key in self._keys_of(order) if self._status_of(key) == SETTLED]
+        payments = {key: self._paid_points(key) for key in captured_keys if not self._has_paid_other_order(key, order)}
         refunds = refunds_of(order, payments)
         ledger, savepoint = self._unit.ledger, self._unit.ledger.savepoint()
         reverts: list[Posting] = []
@@ -133,6 +136,20 @@ class PaymentWork(Participant):
                 transaction, account = self._transactions[payment.ledger_transaction_id], self._account_of(payment)
                 reverts.append(self._unit.ledger.revert(transaction, account, self._details(tracked, key)))
         return reverts
+
+    def _has_paid_other_order(self, key: str, order: Order) -> bool:
+        """True if an event of another order has captured the payment, which this `order` only names.
+
+        An order that is only captured or authorized leaves its payment held, so that another order can name it, too.
+        A payment that a request captured may have the external id of no order at all.
+        """
+        external_id = self._payments[key].order_external_id
+        if external_id in (None, order.external_id):
+            return False
+        orders = ORDERS.find_all(self._unit.db, self._unit.organization_id, external_id=external_id)
+        if self._unit.orders is not None:
+            orders += [one for one in self._unit.orders.current_orders if one.external_id == external_id]
+        return any(key in self._keys_of(other_order) for other_order in orders)
 
     def _details(self, tracked: TrackedEvent, key: str) -> Details:
         return Details(
