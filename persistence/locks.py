@@ -10,13 +10,13 @@ calls that create or change a coupon book, which count the books of the organiza
    Then rows of members, by member id: only by calls that queue events, so that each member's line grows in order.
 1. wallets, by wallet id. The row of a member's wallet is the lock of all records of the member: balances, limits,
    events, orders, and uses of the member's referral codes; a call that may use a code locks its owner as well.
-2. limit counters of all members, by campaign id: first their own rows, then the parts of split counters; a unit of work
-   locks one row of each counter, or all rows of all counters if it reduces a counter, or if it is retried because a
-   part of a counter had too little left.
-3. ledgers, by calls that add accounts to a ledger or choose its default account.
-4. ledger accounts, by account id: shared by calls that post, exclusively by calls that mint under a maximum supply and,
+2. ledgers, by calls that add accounts to a ledger or choose its default account.
+3. ledger accounts, by account id: shared by calls that post, exclusively by calls that mint under a maximum supply and,
    with FOR UPDATE, by calls that change what an account allows. Before all wallets, the progress of the notices of an
    account, and of an extension of all its lots, by the worker that continues them.
+4. limit counters of all members, by campaign id: first their own rows, then the parts of split counters; a unit of work
+   locks one row of each counter, or all rows of all counters if it reduces a counter, or if it is retried because a
+   part of a counter had too little left. The points that are due, and so the accounts, decide which counters it needs.
 5. codes of coupon books whose codes are for one member each: free codes, skipping codes that another call is assigning,
    and requested codes. Then coupon books, by id: shared by calls that assign and use (FOR UPDATE by calls that change
    what a book allows), exclusively from the first assignment on if a number limits the stock, else when all is written.

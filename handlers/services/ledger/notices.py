@@ -95,7 +95,7 @@ def _report_to(
     unit = UnitOfWork(execution, reported_types=(POINTS_EXPIRING,))
     account_ids = {account.ledger_account_id}
     unit.lock_wallets(wallets, account_ids)
-    with open_unit(unit, account_ids=account_ids):
+    with open_unit(unit, account_ids=account_ids, moments=[notices[0].moment]):
         members = {member.wallet_id: member.member_id for member in unit.members.values() if can_be_notified(member)}
         lots = expiry_notices.find_amounts(db, organization, account, list(members), now, notices[0].moment)
         notice_events = [

@@ -117,8 +117,9 @@ def _occasions(
 ) -> _Occasions:
     """The occasions of the tracked events and of their possible derived events, by event type.
 
-    A derived event has no location; it happens now, or at the moment of a tracked event. Moments on the same day in all
-    the zones of the campaigns are merged into one. Locations are distinguished only if a limit is per location.
+    A derived event has no location; it happens at one of the moments of the unit, such as that of a tracked event.
+    Moments on the same day in all the zones of the campaigns are merged into one. Locations are distinguished only if a
+    limit is per location.
     """
     zones = {campaign.zone for campaign in limited_campaigns}
     has_locations = any(rule.scope == LOCATION for campaign in limited_campaigns for rule in campaign.limits)
@@ -129,8 +130,8 @@ def _occasions(
         code = None if event.order is None else locations.get(event.order["externalId"])
         days.setdefault(event.event.event_type, {})[day, code] = _Occasion(event.at, code)
     by_type = {event_type: set(occasions.values()) for event_type, occasions in days.items()}
-    moments = {occasion.at for occasions in by_type.values() for occasion in occasions} | {unit.now}
-    derived = {_Occasion(at) for at in moments}
+    moments = {tuple(period_start(DAILY, at, zone) for zone in zones): at for at in unit.moments}
+    derived = {_Occasion(at) for at in moments.values()}
     return {
         **by_type,
         **{event_type: derived | by_type.get(event_type, set()) for event_type in unit.possible_derived_types},

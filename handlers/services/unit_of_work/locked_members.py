@@ -1,12 +1,14 @@
 """The locked members and wallets of a unit of work."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
 
 from domain.event_types import POINTS_AVAILABLE, POINTS_CANCELLED, POINTS_EXPIRED, TRANSACTION_CREATED
 from domain.events import DRY_RUN, FULL, IncomingEvent
+from domain.ledger.postings import Capture
 from domain.ledger.session import LedgerSession
 from domain.members import Member
 from domain.organizations import Organization
@@ -32,6 +34,7 @@ class LockedMembers:
     possible_derived_types: frozenset[str]
     mode: str
     is_dry_run: bool
+    moments: frozenset[datetime]
     _reported_types: frozenset[str]
 
     def __init__(self) -> None:
@@ -145,6 +148,17 @@ class LockedMembers:
         if not self.possible_derived_types.isdisjoint(_MOVEMENT_EVENTS):
             return bool(account_ids)
         return not self.configuration.member_accounts.isdisjoint(account_ids)
+
+    def _add_due_moments(self) -> None:
+        """Add the moments at which points became available, were cancelled or expired, as events will report.
+
+        These events count in the periods of their moments, as tracked events do.
+        """
+        self.moments |= {
+            moment
+            for step in self.ledger.steps
+            if (moment := step.available_at if isinstance(step, Capture) else step.details.external_event_date)
+        }
 
     def _add_owners_of_settled_points(self) -> None:
         """Load the members whose points became available or never will: events report that in any case."""

@@ -197,15 +197,11 @@ class UnitOfWork(LockedMembers):
         transaction_ids: IdAllocator | None = None,
         since: datetime | None = None,
     ) -> None:
-        """Load limits, points and tiers, in the order of `persistence.locks`; locked unless this is a dry run."""
+        """Load points, limits and tiers, in the order of `persistence.locks`; locked unless this is a dry run."""
         if account_ids is None:
             account_ids = self.configuration.accounts
-        reversed_counters: Collection[Any] = ()
         if self.reversals:
             account_ids = {*account_ids, *self.reversals.ledger_account_ids}
-            reversed_counters = self.reversals.counter_keys
-        if self.plans.have_limits or reversed_counters:
-            self.counters = open_limits(self, tracked, reversed_counters)
         lock = not self.is_dry_run
         self.ledger = posting.open_session(
             self.db,
@@ -219,7 +215,11 @@ class UnitOfWork(LockedMembers):
             max_expired_lots=self.execution.max_expired_lots,
         )
         if self.ledger.steps:
+            self._add_due_moments()
             self._add_owners_of_settled_points()
+        reversed_counters = self.reversals.counter_keys if self.reversals else ()
+        if self.plans.have_limits or reversed_counters:
+            self.counters = open_limits(self, tracked, reversed_counters)
         self.tier_assignments = TierAssignments(self.configuration.tier_schedules, self._held_tiers, self.now)
         schedules = self.configuration.schedules_of_periods
         earnings = (
