@@ -1,6 +1,6 @@
 """Writes the steps of a ledger session, by a fixed number of deferred statements for any number of steps."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from domain.ledger.postings import Capture, Holding, Pair, Posting, Step, position_of
 from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
+from domain.retries import StartOver
 from persistence.connections import defer
 from persistence.posting.lots import write_lots
 from persistence.prepared_statements import Prepared
@@ -70,15 +71,26 @@ UPDATE organizations SET awaits_events = true WHERE organization_id = %s AND NOT
 
 
 def write_session(
-    db: Connection, organization_id: int, session: LedgerSession, reserved_ids: Sequence[int] = ()
+    db: Connection,
+    organization_id: int,
+    session: LedgerSession,
+    locked_wallet_ids: Collection[int],
+    reserved_ids: Sequence[int] = (),
 ) -> list[int]:
     """Defer the statements that write the steps of a session; return the id of the transaction of each step.
 
     `reserved_ids` are ids for the first postings. A session without steps may still change stored
     transactions, and the dates of the last activity in balances.
+
+    Raises StartOver if a changed balance is not of `locked_wallet_ids`: the session has not read this balance, so what
+    it would write is wrong.
     """
     steps, has_changed_transactions = session.steps, session.has_changed_transactions
-    balances = _balance_rows(organization_id, session.changed_holdings(), session.at)
+    changed_holdings = session.changed_holdings()
+    for (wallet_id, _), _ in changed_holdings:
+        if wallet_id not in locked_wallet_ids:
+            raise StartOver(f"Points of the wallet {wallet_id} were moved, which is not locked.")
+    balances = _balance_rows(organization_id, changed_holdings, session.at)
     if not steps:
         if has_changed_transactions:
             _change_stored(db, organization_id, session, (), {})

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
+from domain.ledger.postings import Details
 from domain.ledger.records import MAX_AMOUNT
+from domain.retries import StartOver
+from handlers.call import Execution
+from handlers.services.unit_of_work.requests import unit_of_work
+from persistence import organizations, transactions
+from persistence.members import MEMBERS
 from tests.builders.tracking import Shop, key
 
 LONG_AGO = "2020-01-31T00:00:00Z"
@@ -299,3 +306,23 @@ def test_moving_points_requires_the_role_ledgers_write(shop, member):
     for role, status in (("ledgers:write", 200), ("ledgers:read", 403), ("members:write", 403)):
         surface = shop.administration.with_token(shop.organization.token_of(role))
         surface.post(path(member, "mint"), {"amount": 1}, expect=status)
+
+
+def test_points_of_a_wallet_that_is_not_locked_are_not_moved(api, shop):
+    """The session has not read the balance of ben: it would store 5 points instead of 105."""
+    ana, ben = shop.member(), shop.member()
+    shop.give(ben, 100)
+    ids = [shop.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"] for member in (ana, ben)]
+
+    def mint_for_ben(db):
+        organization = organizations.find(db, shop.organization.id)
+        execution = Execution(db=db, organization=organization, now=datetime.now(UTC), request_id="request")
+        with unit_of_work(execution, ids[:1], "Test") as unit:
+            wallet_of_ben = MEMBERS.find(db, organization.organization_id, ids[1]).wallet_id
+            account = unit.ledger.accounts[shop.organization.created.ledger_account_id]
+            unit.ledger.mint(account, wallet_of_ben, Decimal(5), Details(system_unique_key=key()))
+
+    with pytest.raises(StartOver, match="not locked"):
+        transactions.run(api.engine, mint_for_ben)
+    assert (shop.balance(ana), shop.balance(ben)) == (0, 100)
+    shop.check_ledger()

@@ -383,7 +383,7 @@ class UnitOfWork(LockedMembers):
         postings = len([step for step in steps if isinstance(step, Posting)])
         # If there are more postings than reserved ids, the statement that writes them also reserves the missing ids.
         self._transaction_ids += self.transaction_allocator.take_reserved(postings - len(self._transaction_ids))
-        ids = posting.write_session(self.db, self.organization_id, self.ledger, self._transaction_ids)
+        ids = posting.write_session(self.db, self.organization_id, self.ledger, self.ledger_ids, self._transaction_ids)
         self._ids_of_steps = dict(zip(map(id, steps), ids, strict=True))
         changed_tiers = self.tier_assignments.changed
         if changed_tiers:
