@@ -7,7 +7,8 @@ calls that create or change a coupon book, which count the books of the organiza
 
 0. Customers who are to become members, by their identifiers: advisory locks, acquired by one statement in the order of
    their numbers, by calls that create a member if none exists. After them the id of a payment, by inserting it.
-   Then rows of members, by member id: only by calls that queue events, so that each member's line grows in order.
+   Then rows of members, by member id: only by calls that queue events, so that each member's line grows in order. If
+   such a call queues an event again that came too early, it locks the wallets before them.
 1. wallets, by wallet id. The row of a member's wallet is the lock of all records of the member: balances, limits,
    events, orders, and uses of the member's referral codes; a call that may use a code locks its owner as well.
 2. ledgers, by calls that add accounts to a ledger or choose its default account.

@@ -41,7 +41,7 @@ _MEMBER_COLUMNS = ", ".join(
     for column in columns_of(members, Member)
 )
 
-# Tracking and workers do not acquire this lock, so calls that queue events wait only for each other.
+# Tracking and workers do not acquire this lock, so calls that queue events mostly wait only for each other.
 _LOCK_MEMBERS = f"""
 SELECT {_MEMBER_COLUMNS} FROM members m
 WHERE m.organization_id = %s AND m.loyalty_member_id = ANY(%s)

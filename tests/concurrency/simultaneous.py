@@ -6,9 +6,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 from typing import Any
 
 from domain.problems import Conflict
+
+PATIENCE = 60
 
 
 def run_simultaneously(calls: Iterable[Callable[[], Any]]) -> list[Any]:
@@ -58,3 +61,21 @@ def outcomes(calls: Iterable[Callable[[], Any]], threads: int = 32) -> Counter[s
 def race(*calls: Callable[[], Any]) -> tuple[str, ...]:
     """Make calls that start at the same time; return the slug of each refusal or "done", in order."""
     return tuple(run_simultaneously([lambda call=call: outcome(call) for call in calls]))
+
+
+def run_after(monkeypatch: Any, module: ModuleType, name: str, act: Callable[[], Any]) -> list[Any]:
+    """Run `act` in another thread after the first call of a function, before the caller goes on; return the calls."""
+    original, calls = getattr(module, name), list[Any]()
+
+    def call(*args: Any) -> Any:
+        result = original(*args)
+        calls.append(args)
+        if len(calls) == 1:
+            thread = threading.Thread(target=act)
+            thread.start()
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+        return result
+
+    monkeypatch.setattr(module, name, call)
+    return calls

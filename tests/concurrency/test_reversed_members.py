@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any
-
 import pytest
 
 from persistence import reversals
@@ -14,27 +9,9 @@ from tests.builders.campaigns import mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.referrals import Friends
 from tests.builders.tracking import GENERIC, event, order, order_update, running
+from tests.concurrency.simultaneous import run_after
 
 CONFIRMED = "member-purchase-order-confirmed"
-PATIENCE = 60
-
-
-def run_after(monkeypatch: Any, module: ModuleType, name: str, act: Callable[[], Any]) -> list[Any]:
-    """Run `act` in another thread after the first call of a function, before the caller goes on; return the calls."""
-    original, calls = getattr(module, name), list[Any]()
-
-    def call(*args: Any) -> Any:
-        result = original(*args)
-        calls.append(args)
-        if len(calls) == 1:
-            thread = threading.Thread(target=act)
-            thread.start()
-            thread.join(PATIENCE)
-            assert not thread.is_alive()
-        return result
-
-    monkeypatch.setattr(module, name, call)
-    return calls
 
 
 def test_a_cancellation_reverts_what_a_simultaneous_confirmation_gave_the_sponsor(shop, monkeypatch):

@@ -18,6 +18,7 @@ from domain.members import Member, MemberInactive, refuse_erased
 from domain.orders import STATUS_OF_EVENT, UNDOING_EVENTS, OrderStatusConflict, UnknownOrder
 from domain.partners import payment_exists, payment_id_of
 from domain.problems import KeyReused, Refusal
+from domain.retries import StartOver
 from handlers.messages.events import completed_result, track_result
 from handlers.messages.json_text import digest_of
 from handlers.services.configuration import Configuration
@@ -125,6 +126,7 @@ class Intake:
                     if not _may_have_come_too_early(earlier.result):
                         self.results[position] = _result_of(earlier)
                         continue
+                    self._require_lock(tracked.member)
                     # It is evaluated again under its stored id and key.
                     tracked.loyalty_event_id, tracked.key = earlier.loyalty_event_id, earlier.result["loyaltyEventKey"]
                     tracked.tracked_at = earlier.created_at
@@ -141,6 +143,11 @@ class Intake:
         if self._claims_payments and any(event.event.event_type == PAYMENT_CONFIRMED for event in accepted):
             return self._claim_payments(accepted)
         return accepted
+
+    def _require_lock(self, member: Member) -> None:
+        """Raise StartOver unless the unit has locked the member, so that no other call evaluates the event again."""
+        if member.wallet_id not in self._unit.ledger_ids:
+            raise StartOver("An event that came too early is queued again, and its member is not locked.")
 
     def _refuse_uncapturable(self, event: IncomingEvent) -> None:
         """Refuse to capture an event that undoes an order, as the order's effects would not be reversed.

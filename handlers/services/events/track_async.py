@@ -14,15 +14,20 @@ from handlers.services.unit_of_work.tracked import Result, TrackedEvent, event_r
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import events, queue
 from persistence.rows import reserve_ids
+from persistence.transactions import is_repeated
 
 
 def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str, Any]]:
     """Store and queue the events that can be tracked. Returns the result of each event, in order."""
-    # Only the members' queues are locked; the worker locks the rest.
     ids = {event.loyalty_member_id for event in incoming if event.loyalty_member_id is not None}
     ids |= {event.sponsor_loyalty_member_id for event in incoming if event.sponsor_loyalty_member_id is not None}
+    unit = UnitOfWork(call)
+    # Mostly only the members' queues are locked; the worker locks the rest. If an event came too early and is sent
+    # again, another call may be evaluating it, so it needs the lock of its member, too.
+    if is_repeated():
+        unit.lock(ids)
     locked = queue.lock_members(call.db, call.organization.organization_id, ids)
-    intake = Intake(UnitOfWork(call))
+    intake = Intake(unit)
     keys = {event.system_unique_key for event in incoming}
     accepted = intake.accept(incoming, {member.loyalty_member_id: member for member in locked}, keys)
     if accepted:
