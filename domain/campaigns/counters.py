@@ -237,24 +237,40 @@ def _merge_and_split(
     The parts start again from zero with new quotas, or have none. A counter without parts is split if many transactions
     have waited for it. `amount` is the sum of the new counts, `largest` the largest of them.
     """
-    used_amount, next_threshold, parts, quota = counter.total + amount, None, 0, ZERO
+    used_amount = counter.total + amount
+    split = None
     if ceiling is not None and (counter.parts or counter.waits >= _WAITS_BEFORE_SPLIT):
-        # The next alert or the limit: the parts together may count only up to this amount.
-        next_threshold = ceiling.next_amount(counter.alerts)
-        free_amount = next_threshold - used_amount - RESERVE * ceiling.limit
-        if free_amount > 0 and largest > 0:
-            parts = min(MAX_PARTS, int(free_amount / (_MIN_COUNTS_OF_PART * largest)))
-    # One part would only move the waiting from row 0 to the part.
-    if parts < 2:
-        parts = 0
-    else:
-        quota = free_amount / parts
+        split = _split_of(used_amount, ceiling.next_amount(counter.alerts), RESERVE * ceiling.limit, largest)
+    parts = 0 if split is None else split.parts
     waits = 0 if counter.parts or parts else counter.waits
     change = used_amount - counter.used.get(0, ZERO)
     rows = [CounterRow(key, 0, change, parts, alerts=counter.alerts, waits=waits)]
     for part in range(1, max(parts, counter.parts) + 1):
         # Row 0 has this amount now.
         merged_amount = counter.used.get(part, ZERO)
-        terms = (quota, next_threshold) if part <= parts else (None, None)
-        rows.append(CounterRow(key, part, -merged_amount, 0, *terms))
+        row = CounterRow(key, part, -merged_amount)
+        if split is not None and part <= parts:
+            row = row._replace(quota=split.quota, until=split.until)
+        rows.append(row)
     return rows
+
+
+class _Split(NamedTuple):
+    """The number of parts of a counter, the quota of each, and the amount up to which they may count together."""
+
+    parts: int
+    quota: Decimal
+    until: Decimal
+
+
+def _split_of(used_amount: Decimal, next_threshold: Decimal, reserve: Decimal, largest: Decimal) -> _Split | None:
+    """The parts that share the amount left until the next alert or the limit, less a reserve; None if it is too small.
+
+    `largest` is the largest amount counted now.
+    """
+    if largest <= 0:
+        return None
+    free_amount = next_threshold - used_amount - reserve
+    parts = min(MAX_PARTS, int(free_amount / (_MIN_COUNTS_OF_PART * largest)))
+    # One part would only move the waiting from row 0 to the part.
+    return _Split(parts, free_amount / parts, next_threshold) if parts > 1 else None
