@@ -6,7 +6,7 @@ only pending transactions and does not execute other effects.
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
-from typing import Any
+from typing import Any, NamedTuple
 
 from domain.campaigns.budgets import LimitBudget
 from domain.campaigns.compiled import CampaignAction, CompiledAction, CompiledCampaign, EvaluationPlan
@@ -55,6 +55,15 @@ from domain.ledger.session import LedgerSession
 
 MAX_ERRORS = 100
 """Maximum number of errors of rules that are reported for one event."""
+
+
+class _Competitor(NamedTuple):
+    """An action in a contest, with its computed effects and its bid."""
+
+    campaign: CompiledCampaign
+    action: CompiledAction
+    computed: Sequence[ComputedEffect]
+    bid: Bid
 
 
 class Evaluator:
@@ -166,52 +175,52 @@ class Evaluator:
         """
         record, stacking = action.action, action.stacking
         self._budget.zone = campaign.zone
-        holds, has_failed = self._evaluate_rule(campaign, action)
+        holds = self._evaluate_rule(campaign, action)
         if holds:
             if stacking is not None and stacking.mode == FIRST and not stacking.is_contest:
                 self._closed_groups.add(stacking)
             return True
-        if record.abort_evaluation_on_error if has_failed else record.abort_evaluation_if_false:
+        is_ended = record.abort_evaluation_on_error if holds is None else record.abort_evaluation_if_false
+        if is_ended:
             self._aborted_campaign_ids.add(campaign.campaign.campaign_id)
         self._explain_rule(campaign, action)
         return False
 
     def _decide(self, contest: Stacking, actions: Sequence[CampaignAction]) -> None:
         """Let all actions of a stacking group compete at this point of the evaluation; apply the winners."""
-        competitors: list[tuple[CampaignAction, Sequence[ComputedEffect], Bid]] = []
-        computed: Sequence[ComputedEffect]
+        competitors: list[_Competitor] = []
         for campaign, action in actions:
             self._budget.zone = campaign.zone
             computed = list(map(self._compute, action.effects))
             blocked = self._effects.blocked_by(campaign, computed)
             if blocked is None:
-                competitors.append(
-                    ((campaign, action), computed, self._effects.compute_bid(campaign, action, computed))
-                )
+                bid = self._effects.compute_bid(campaign, action, computed)
+                competitors.append(_Competitor(campaign, action, computed, bid))
             else:
                 self._skip(campaign, action, computed, *blocked)
-        verdict = decide(contest, [bid for _, _, bid in competitors])
-        for position, ((campaign, action), computed, bid) in enumerate(competitors):
+        verdict = decide(contest, [competitor.bid for competitor in competitors])
+        for position, competitor in enumerate(competitors):
+            campaign, action, bid = competitor.campaign, competitor.action, competitor.bid
             if position not in verdict.won_items:
-                why = beaten_by(bid, competitors[verdict.beaten[position]][2])
+                why = beaten_by(bid, competitors[verdict.beaten[position]].bid)
                 self._explain(campaign, action.action, why, self._trace(campaign, action))
-            # Asked again, since an earlier winner may exclude this one.
+            # Checked again, since an earlier winner may exclude this one.
             elif self._may_apply(campaign, action):
                 items = verdict.won_items[position]
-                self._apply(campaign, action, computed, None if items is None else WonItems(bid, items))
+                self._apply(campaign, action, competitor.computed, None if items is None else WonItems(bid, items))
 
-    def _evaluate_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> tuple[bool, bool]:
-        """Return whether the rule holds, and whether its evaluation failed."""
+    def _evaluate_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> bool | None:
+        """Return whether the rule holds, None if its evaluation failed; report the error."""
         if action.fault is not None:
             self._record_error(campaign, action, action.fault, None)
-            return False, True
+            return None
         if action.rule is None:
-            return True, False
+            return True
         try:
-            return action.rule.run(self._event.context, self._budget, self._functions) is True, False
+            return action.rule.run(self._event.context, self._budget, self._functions) is True
         except EvaluationError as error:
             self._record_error(campaign, action, error.message, (error.start, error.end))
-            return False, True
+            return None
 
     def _record_error(
         self, campaign: CompiledCampaign, action: CompiledAction, message: str, at: tuple[int, int] | None
