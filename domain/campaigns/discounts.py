@@ -186,9 +186,8 @@ class Basket:
     def remainder(self) -> Mapping[str, Any]:
         """The variable `orderAfter`: what the discounts taken so far leave; later discounts change it in place."""
         if self._remainder is None:
-            # An item without a total stays without one.
             items = [
-                {**item, "total": item["total"] and remaining}
+                {**item, "total": None if item["total"] is None else remaining}
                 for item, remaining in zip(self.items, self._remaining_totals, strict=True)
             ]
             self._remainder = {"total": self.remaining_total, "items": items}

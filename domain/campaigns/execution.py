@@ -76,21 +76,20 @@ class EffectComputer:
         values: dict[str, Any] = {}
         items: Collection[int] | None = None
         for param in effect.params:
-            value, name, is_filter = param.value, param.parameter.id, param.parameter.is_of_items
-            if param.program is not None:
-                try:
-                    if is_filter:
-                        items = self._matching_items(param.program.run)
-                        continue
-                    value = param.program.run(self._event.context, self._budget, self._functions)
-                except EvaluationError as error:
-                    return ComputedEffect(effect_id, values, BadParameter(f"{name}: {error}"))
-                value = parameter_value(param.parameter, value)
-                if value is WRONG_KIND:
-                    fault = BadParameter(f"{name} evaluated to a value of the wrong kind or size.")
-                    return ComputedEffect(effect_id, values, fault)
-            if not is_filter:
-                values[name] = value
+            name, value, program = param.parameter.id, param.value, param.program
+            try:
+                if param.parameter.is_of_items:
+                    items = None if program is None else self._matching_items(program.run)
+                    continue
+                if program is not None:
+                    value = program.run(self._event.context, self._budget, self._functions)
+                    value = parameter_value(param.parameter, value)
+            except EvaluationError as error:
+                return ComputedEffect(effect_id, values, BadParameter(f"{name}: {error}"))
+            if value is WRONG_KIND:
+                fault = BadParameter(f"{name} evaluated to a value of the wrong kind or size.")
+                return ComputedEffect(effect_id, values, fault)
+            values[name] = value
         for name in ("amount", "qualifyingAmount", "maxAmount"):
             if (value := values.get(name)) is not None and value < 0:
                 return ComputedEffect(effect_id, values, BadParameter(f"{name} evaluated to {value}, less than zero."))
@@ -198,7 +197,7 @@ class EffectRunner:
         if basket is None:
             return Done(status, refusal)
         basket.take(discount)
-        return Done(status, refusal, None, discount, discount.amount)
+        return Done(status, refusal, discount=discount, worth=discount.amount)
 
     def _assign_coupons(self, campaign: CompiledCampaign, effect: ComputedEffect) -> Done:
         """Assign the coupons that the limits allow; count them unless the assignment is refused."""
@@ -258,7 +257,8 @@ class EffectRunner:
             if effect.effect_id == MINT_POINTS:
                 uses += self._points.uses_before_limits(campaign, effect.params)
             elif effect.effect_id == DISCOUNT and self._event.is_active:
-                discount = self._discount_before_limits(effect.terms, won_items and won_items.share(position))
+                share = None if won_items is None else won_items.share(position)
+                discount = self._discount_before_limits(effect.terms, share)
                 uses.append(self._use_of_discount(discount))
                 if basket is not None:
                     # Taken for now, since the next discount depends on it.

@@ -178,11 +178,10 @@ class EventLimits:
             if limit.rule.concerns(use):
                 remaining_amount = counters.remaining(limit.key, limit.limit, use.amount)
                 if remaining_amount < allowed_amount:
-                    # Money is rounded down to the digits of its currency.
-                    allowed_amount, strictest = (
-                        floor_money(remaining_amount, limit.rule.currency) if use.type == MONEY else remaining_amount,
-                        limit,
-                    )
+                    if use.type == MONEY:
+                        # Rounded down to the digits of the currency.
+                        remaining_amount = floor_money(remaining_amount, limit.rule.currency)
+                    allowed_amount, strictest = remaining_amount, limit
         return allowed_amount, strictest
 
     def count(self, use: LimitUse, counters: Counters) -> list[Alert]:

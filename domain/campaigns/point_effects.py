@@ -112,9 +112,11 @@ class PointEffects:
         for use in self._uses(account, amount):
             remaining, limit = self._limit_budget.remaining(campaign, use)
             if limit is not None:
-                rate = account.fiat_per_point
-                # For a limit of money: the points whose worth is within the remaining money.
-                points = remaining if use.type == POINTS else _DOWN.divide(remaining, rate) if rate else ZERO
+                points = remaining
+                if use.type == MONEY:
+                    # The points whose worth is within the remaining money.
+                    rate = account.fiat_per_point
+                    points = _DOWN.divide(remaining, rate) if rate else ZERO
                 if points < granted_amount:
                     granted_amount, strictest = round_down(account, points), limit
         return granted_amount, strictest
@@ -208,6 +210,7 @@ class PointEffects:
         """The account that the effect names, or else the campaign's main account; raises BadParameter."""
         key = params["ledgerAccountKey"]
         account = campaign.main_account if key is None else self._accounts.get(key.lower())
+        # The session may have a newer version of the account than the configuration.
         account = None if account is None else self._session.accounts.get(account.ledger_account_id)
         if account is None:
             raise BadParameter(

@@ -43,9 +43,14 @@ def grant_of_effect(
     if result.status not in (EXECUTED, PARTIAL, AUTHORIZED):
         return None
     if effect.effect_id == MINT_POINTS:
-        qualifying = effect.params.get("qualifyingAmount")
         return EffectGrant(
-            place, result.amount or ZERO, transaction_number, qualifying, None, counts.start, counts.stop
+            place,
+            amount=result.amount or ZERO,
+            transaction_number=transaction_number,
+            qualifying=effect.params.get("qualifyingAmount"),
+            items=None,
+            from_count=counts.start,
+            to_count=counts.stop,
         )
     if effect.effect_id == DISCOUNT and result.discount is not None:
         items = None if share is None else tuple(share.items)
