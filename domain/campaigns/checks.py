@@ -128,7 +128,7 @@ def _constant_faults(
     may_be_zero = effect_id == MINT_POINTS and (qualifying is not None or _QUALIFYING in computed)
     if qualifying is not None and qualifying < 0:
         yield _QUALIFYING, f"{_QUALIFYING} of {effect_id} is {qualifying}, less than 0"
-    if amount is not None and (amount < 0 or not (amount or may_be_zero)):
+    if amount is not None and (amount < 0 or (amount == 0 and not may_be_zero)):
         yield "amount", f"amount of {effect_id} is {amount}, not more than 0"
     if effect_id == DISCOUNT and isinstance(values.get("value"), int | Decimal):
         yield from _discount_faults(values)

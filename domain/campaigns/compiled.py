@@ -149,12 +149,8 @@ def _effect_without_nulls(effect: Mapping[str, Any]) -> dict[str, Any]:
 
 def _param_without_nulls(param: Mapping[str, Any]) -> dict[str, Any]:
     """The parameter without a null `expression`, and without a null `value` next to an expression."""
-    has_expression = param.get("expression") is not None
-    return {
-        name: value
-        for name, value in param.items()
-        if not (name == "expression" and value is None) and not (name == "value" and value is None and has_expression)
-    }
+    absent_if_null = "expression" if param.get("expression") is None else "value"
+    return {name: value for name, value in param.items() if value is not None or name != absent_if_null}
 
 
 def compile_rules(rules: Mapping[str, Any]) -> tuple[Node | None, Program | None]:
@@ -334,6 +330,7 @@ class EvaluationPlan:
     def of(cls, campaigns: Iterable[CompiledCampaign]) -> EvaluationPlan:
         """The plan of these campaigns."""
         all_campaigns = tuple(campaigns)
+        # By the group of the turn, after False for exclusive campaigns, which come first, or True.
         by_turn: dict[tuple[bool, Stacking | int], list[CampaignAction]] = {}
         actions = [(campaign, action) for campaign in all_campaigns for action in campaign.actions]
         for campaign, action in sorted(actions, key=_order_of_evaluation):

@@ -112,15 +112,18 @@ def _literal_keys(variable: str | None, node: Node) -> Iterator[NamedKey]:
 
     Nothing if `variable` is None: the node is not compared with keys.
     """
+    if variable is None:
+        return
     for item in node.items if isinstance(node, ListLiteral) else (node,):
-        if variable is not None and isinstance(item, Constant) and isinstance(item.value, str):
+        if isinstance(item, Constant) and isinstance(item.value, str):
             yield NamedKey(variable, item.value, item.start, item.end)
 
 
 def _variable_with_keys(node: Node, hidden: frozenset[str], excluded: Collection[str] = ()) -> str | None:
     """The name of the node if it is a variable of `KEYED`; None for other nodes, and for `excluded` variables."""
-    is_keyed = isinstance(node, Identifier) and node.name in KEYED and node.name not in hidden
-    return node.name if is_keyed and node.name not in excluded else None  # type: ignore[attr-defined]
+    if not isinstance(node, Identifier) or node.name in hidden or node.name in excluded:
+        return None
+    return node.name if node.name in KEYED else None
 
 
 def _iterated_variable(node: Node, key_variables: Mapping[str, str]) -> str | None:
@@ -193,9 +196,8 @@ def faults_of_matches(campaign: Campaign, sources: Sources) -> list[FieldFault]:
     """A fault if a rule looks at order items, but no event type of the campaign has any."""
     types = {*campaign.enabled_topics, *([campaign.event_type] if campaign.event_type else [])}
     # Without types, the campaign evaluates all events; custom types may have an order.
-    if not types or not types.isdisjoint(EVENTS_WITH_ORDER) or not types <= set(BUILT_IN_EVENT_TYPES):
-        return []
-    if not any(_calls_of_matches(node) for _, node in sources):
+    may_have_items = not types or not types.isdisjoint(EVENTS_WITH_ORDER) or not types <= set(BUILT_IN_EVENT_TYPES)
+    if may_have_items or not any(_calls_of_matches(node) for _, node in sources):
         return []
     detail = f"rules call matches(), which looks at items of orders, and {', '.join(sorted(types))} has none"
     return [FieldFault(detail, pointer="/rules")]
