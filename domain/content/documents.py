@@ -73,7 +73,10 @@ class ContentDocument:
 def document_faults(
     collection: ContentCollection, values: Mapping[str, Any], attrs_bytes: int, zones: frozenset[str]
 ) -> list[FieldFault]:
-    """The faults of a document whose single fields are well-formed; `attrs` is checked only if present."""
+    """The faults of a document whose single fields are well-formed; `attrs` is checked only if present.
+
+    `attrs_bytes` is the length of `attrs` as JSON, `zones` are the names of all time zones.
+    """
     faults = [fault] if (fault := slug_fault(values.get("slug"))) else []
     begin, end = values.get("from_date"), values.get("to_date")
     if begin is not None and end is not None and end < begin:

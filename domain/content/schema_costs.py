@@ -81,7 +81,13 @@ class Cost(NamedTuple):
     def further_in(self) -> Cost:
         """The cost as a part of the surrounding schema; there, all values that this schema checks are inner values."""
         per_byte = max(self.here_per_byte, self.inner_per_byte)
-        return Cost(self.evaluations, self.per_subtree_byte, 0, 0, 0, self.checks, self.per_value, per_byte)
+        return Cost(
+            self.evaluations,
+            self.per_subtree_byte,
+            inner_checks=self.checks,
+            inner_per_value=self.per_value,
+            inner_per_byte=per_byte,
+        )
 
 
 def count_values(document: Any) -> int:
@@ -148,11 +154,14 @@ def _own_cost(schema: Any, pattern_size: PatternSize) -> Cost:
     """The cost of the keywords of a schema, without the schemas inside it."""
     if not isinstance(schema, dict):
         return Cost(1, here_checks=1, here_per_value=_KEYWORD)
-    lists = [schema["enum"]] if isinstance(schema.get("enum"), list) else []
-    options = [option for options in lists for option in options] + [schema[key] for key in ("const",) if key in schema]
+    options = list(schema["enum"]) if isinstance(schema.get("enum"), list) else []
+    if "const" in schema:
+        options.append(schema["const"])
     slow_options = sum(not isinstance(option, str | bool | None) for option in options)
     types = schema.get("type")
-    patterns = [*schema.get("patternProperties", ()), *(schema[key] for key in ("pattern",) if key in schema)]
+    patterns = list(schema.get("patternProperties", ()))
+    if "pattern" in schema:
+        patterns.append(schema["pattern"])
     dependent = schema.get("dependentRequired", {})
     names = len(schema.get("required", ())) + len(dependent) + sum(len(required) for required in dependent.values())
     return Cost(
@@ -193,12 +202,14 @@ class _Parts(NamedTuple):
             list(schema_groups_of_parts(place, schemas)),
         )
 
-    def sum(self, below: Mapping[str, Cost], costs: Mapping[str, Cost]) -> Cost:
+    def total_cost(self, below: Mapping[str, Cost], costs: Mapping[str, Cost]) -> Cost:
         """The cost of the schema; `below` has the costs one level further down, `costs` those of this level."""
         summands = [self.own_cost, *(costs[part] for part in self.same_value)]
         summands += [below[part].further_in() for part in self.parts]
         for group in self.groups_of_parts:
+            # The maximum of each field: at most one schema of the group checks the same part.
             summands.append(Cost(*map(max, zip(*(below[part].further_in() for part in group), strict=True))))
+        # The sum of each field.
         return Cost(*map(sum, zip(*summands, strict=True)))
 
 
@@ -210,10 +221,10 @@ def _add_cost(start: str, parts: Mapping[str, _Parts], below: Mapping[str, Cost]
     open_places: set[str] = set()
     todo = [(start, False)]
     while todo:
-        place, is_done = todo.pop()
-        if is_done:
+        place, has_costs_of_parts = todo.pop()
+        if has_costs_of_parts:
             open_places.discard(place)
-            costs[place] = parts[place].sum(below, costs)
+            costs[place] = parts[place].total_cost(below, costs)
             continue
         if place in costs:
             continue

@@ -76,7 +76,7 @@ class SearchReader:
     def sort(self, text: str | None) -> tuple[SortKey, ...]:
         """The sort keys of a text `field:direction,...`; no keys for None."""
         keys = []
-        for part in (text or "").split(",") if text else ():
+        for part in text.split(",") if text else ():
             name, _, direction = part.partition(":")
             of_record = name in RECORD_FIELDS
             collection = self._collection
@@ -175,7 +175,7 @@ class SearchReader:
         self.add_fault(parameter, detail + did_you_mean(name, field_names))
 
 
-def sort_of(collection: ContentCollection, text: str | None) -> Any:
+def sort_of(collection: ContentCollection, text: str | None) -> tuple[SortKey, ...]:
     """The sort keys of the text of a `sort` parameter; raises InvalidRequest."""
     reader = SearchReader(collection)
     keys = reader.sort(text)
