@@ -185,15 +185,21 @@ class LotReading:
         Each reading is for all members of the unit of work, and reads eight times as many lots as the previous one, so
         that the number of statements hardly grows with the amount used.
         """
-        places = {(lot_range, holder_id) for holder_id in (member_id, *self._source.member_ids)} - self._complete
+        member_ids = {member_id, *self._source.member_ids}
+        last_lots = {
+            holder_id: self._last.get((lot_range, holder_id))
+            for holder_id in member_ids
+            if (lot_range, holder_id) not in self._complete
+        }
         limit = max(count, self._limits.get(lot_range, _FIRST))
         self._limits[lot_range] = _FACTOR * limit
-        lots = self._source.find_lots(lot_range, {place[1]: self._last.get(place) for place in places}, limit)
+        lots = self._source.find_lots(lot_range, last_lots, limit)
         lots_by_member: dict[int, list[CouponLot]] = {}
         for lot in lots:
             lots_by_member.setdefault(lot.member_id, []).append(lot)
-        for place in places:
-            member_lots = lots_by_member.get(place[1], [])
+        for holder_id in last_lots:
+            place = lot_range, holder_id
+            member_lots = lots_by_member.get(holder_id, [])
             if member_lots:
                 self._last[place] = max(member_lots, key=order_of_use)
             if len(member_lots) < limit:

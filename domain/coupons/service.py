@@ -92,7 +92,7 @@ class CouponService:
             created_at=self._state.at,
             updated_at=self._state.at,
         )
-        member_coupon = self._state.move(member.member_id, coupon, command.amount, used_amount=ZERO, lot=lot)
+        member_coupon = self._state.add_amounts(member.member_id, coupon, command.amount, used_amount=ZERO, lot=lot)
         amounts = _Amounts(
             lot.coupon_lot_id,
             assigned=command.amount,
@@ -196,7 +196,7 @@ class CouponService:
         coupon, lot_after = self._state.coupons[lot.coupon_id], lot.after_use(ONE, self._state.at, discounted)
         # A use that leaves a part of the value of a coupon uses up no coupon: 0.
         used_amount = lot_after.amount_used - lot.amount_used
-        member_coupon = self._state.move(member.member_id, coupon, ZERO, used_amount, lot=lot_after)
+        member_coupon = self._state.add_amounts(member.member_id, coupon, ZERO, used_amount, lot=lot_after)
         self._state.count_use(member.member_id, book, ONE, discounted or ZERO, self._state.at)
         amounts = _Amounts(
             lot.coupon_lot_id,
@@ -338,7 +338,7 @@ class CouponService:
     ) -> CouponUsage:
         """Record a reversal, which subtracts both amounts from the member's sums; `lot_after` is the lot after it."""
         book, coupon = self._state.books[usage.coupon_book_id], self._state.coupons[usage.coupon_id]
-        member_coupon = self._state.move(usage.member_id, coupon, -assigned_amount, -used_amount, lot_after)
+        member_coupon = self._state.add_amounts(usage.member_id, coupon, -assigned_amount, -used_amount, lot_after)
         if usage.is_use:
             self._state.count_use(usage.member_id, book, -ONE, usage.negated_discount or ZERO, usage.created_at)
         amounts = _Amounts(

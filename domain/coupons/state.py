@@ -256,7 +256,7 @@ class CouponState(UndoableState):
 
     # -- changing -----------------------------------------------------------------------------------------------------
 
-    def move(
+    def add_amounts(
         self, member_id: int, coupon: Coupon, assigned: Decimal, used_amount: Decimal, lot: CouponLot | None
     ) -> MemberCoupon:
         """Add to the amounts of a coupon, its book and its member; store `lot`, if any; return the member coupon."""
@@ -273,16 +273,12 @@ class CouponState(UndoableState):
             **({} if lot is None else _last_lot_data(lot)),
         )
         book, present_coupon = self.books[coupon.coupon_book_id], self.coupons[coupon.coupon_id]
-        member_changes = _next_lot_data(self._unused_lots(member_id, coupon), after) if book.type in PERSONAL else {}
+        lot_data = _next_lot_data(self._unused_lots(member_id, coupon), after) if book.type in PERSONAL else {}
         totals = self.totals(member_id, book.coupon_book_id)
         self.put_all(
             [
                 (self.member_coupons, (member_id, coupon.coupon_id), after),
-                (
-                    self.coupons,
-                    coupon.coupon_id,
-                    _with_changed_sums(present_coupon, assigned, used_amount, member_changes),
-                ),
+                (self.coupons, coupon.coupon_id, _with_changed_sums(present_coupon, assigned, used_amount, lot_data)),
                 (self.books, book.coupon_book_id, _with_changed_sums(book, assigned, used_amount, {})),
                 (self._totals, (member_id, book.coupon_book_id), replace(totals, assigned=totals.assigned + assigned)),
             ]

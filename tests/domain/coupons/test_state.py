@@ -63,7 +63,7 @@ def state(*coupons, **settings):
 
 def assign(coupon_state, member_id, assigned_coupon, amount, used_amount=ZERO):
     """Assign an amount, or revert a negative one, and use `used_amount`; return the coupon of the member."""
-    return coupon_state.move(member_id, assigned_coupon, amount, used_amount, lot=None)
+    return coupon_state.add_amounts(member_id, assigned_coupon, amount, used_amount, lot=None)
 
 
 def test_a_book_that_is_loaded_again_keeps_the_changes_of_the_unit_of_work():
@@ -206,7 +206,7 @@ def test_a_member_has_the_expiry_and_data_of_the_last_lot_unless_all_of_it_was_r
         (ZERO, ZERO, True),
     ):
         last_lot = lot(8, expires_in=1, amount=amount, amount_used=amount_used, custom_attributes={"seat": 4})
-        member_coupon = coupon_state.move(ANA, coupon(), assigned=ZERO, used_amount=ZERO, lot=last_lot)
+        member_coupon = coupon_state.add_amounts(ANA, coupon(), assigned=ZERO, used_amount=ZERO, lot=last_lot)
         assert member_coupon.expired_at == (None if is_reversed else NOW + timedelta(days=1))
         assert member_coupon.custom_attributes == ({} if is_reversed else {"seat": 4})
 
