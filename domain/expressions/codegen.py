@@ -215,8 +215,8 @@ class _Generator:
                     return ast.Constant(node.function == "!=")
                 return ast.Compare(other, [ast.Is() if node.function == "==" else ast.IsNot()], [ast.Constant(None)])
         # Comparing with a constant is cheap, since it is short; comparing two other texts is charged.
-        is_short = self.analysis.type_of(left) != STRING or isinstance(left, Constant) or isinstance(right, Constant)
-        if self.is_plain(left) and self.is_plain(right) and is_short:
+        is_cheap = self.analysis.type_of(left) != STRING or isinstance(left, Constant) or isinstance(right, Constant)
+        if self.is_plain(left) and self.is_plain(right) and is_cheap:
             return ast.Compare(codes[0], [_COMPARISONS[node.function]], [codes[1]])
         return self.call_with_budget(same if node.function == "==" else different, *codes)
 
@@ -277,9 +277,8 @@ class _Generator:
             overloads = METHODS if node.target is not None else OPERATORS if node.function in OPERATORS else FUNCTIONS
             return self.call_with_budget(_dispatch(node.function, overloads[node.function]), *arguments)
         # Comparing texts is charged, unless one of them is a constant, which is short.
-        if node.function in _COMPARISONS and not (
-            overload.metered and not any(isinstance(part, Constant) for part in parts(node))
-        ):
+        is_charged = overload.metered and not any(isinstance(part, Constant) for part in parts(node))
+        if node.function in _COMPARISONS and not is_charged:
             return ast.Compare(arguments[0], [_COMPARISONS[node.function]], [arguments[1]])
         if node.function in _FOLDED and isinstance(node.args[0], Constant):
             return self.conversion_of_constant(overload, node.args[0], arguments)

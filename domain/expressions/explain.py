@@ -108,7 +108,8 @@ class _Explainer(Interpreter):
         """
         if self.silent or self.has_no_trace(node):
             return super().value(node, scope)
-        self.traces_in_loops += self.loop_depth > 0
+        if self.loop_depth > 0:
+            self.traces_in_loops += 1
         trace = self.trace(node, scope)
         outer_traces, self.traces = self.traces, []
         outer_passes, self.passes = self.passes, []
@@ -122,8 +123,10 @@ class _Explainer(Interpreter):
             raise
         finally:
             self.silent = False
-            trace |= {"children": self.traces} if self.traces else {}
-            trace |= {"elements": self.passes} if self.passes else {}
+            if self.traces:
+                trace["children"] = self.traces
+            if self.passes:
+                trace["elements"] = self.passes
             self.traces, self.passes = outer_traces, outer_passes
             self.traces.append(trace)
 
@@ -287,7 +290,10 @@ def _is_path(node: Node) -> bool:
         return True
     if isinstance(node, Select):
         return _is_path(node.target)
-    return is_operator(node) and node.function == "[]" and _is_path(node.args[0]) and isinstance(node.args[1], Constant)  # type: ignore[attr-defined]
+    if not isinstance(node, FunctionCall) or node.target is not None or node.function != "[]":
+        return False
+    target, index = node.args
+    return _is_path(target) and isinstance(index, Constant)
 
 
 def _is_constant_list(node: Node) -> bool:

@@ -48,6 +48,7 @@ _TIMES = {
     ">": "{0} is after {1}",
     ">=": "{0} is at or after {1}",
 }
+# The phrases of functions and methods, one for each number of operands; `{0}` of a method is its receiver.
 _CALLS = {
     "round": ("{0} rounded", "{0} rounded to {1} decimals"),
     "floor": ("{0} rounded down",),
