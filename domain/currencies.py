@@ -27,7 +27,7 @@ _OTHER_DIGITS = {
 EXACT = Context(prec=1000)
 """The context of exact arithmetic: wide enough for sums and products of any amounts of requests and expressions.
 
-Of a division, or of a product that is rounded to a unit, only the result is rounded.
+Only quotients are rounded, and what `quantize` rounds to a unit.
 """
 
 

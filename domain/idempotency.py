@@ -31,11 +31,11 @@ class ResultsByKey(Generic[Result]):
 
         Raises KeyReused if the key was used for a request with another digest.
         """
-        stored_result = self._results.get(key) if key is not None else None
-        if stored_result is None:
+        if key is None or key not in self._results:
             return None
-        refuse_reuse(key, stored_result[0], digest)
-        return stored_result[1]
+        used_digest, result = self._results[key]
+        refuse_reuse(key, used_digest, digest)
+        return result
 
 
 def refuse_reuse(key: str | None, used_digest: bytes | None, digest: bytes | None) -> None:

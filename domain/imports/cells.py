@@ -74,6 +74,7 @@ def _boolean(cell: str) -> bool:
 
 
 def _texts(cell: str) -> list[str]:
+    """The texts of a JSON array, or else the parts between the separators."""
     texts = _array_of_texts(cell)
     return [part.strip() for part in cell.split(_LIST_SEPARATOR) if part.strip()] if texts is None else texts
 
@@ -304,8 +305,9 @@ def _of_json(name: str, read: Read, value: Any) -> Any:
     if read in (_number, _whole_number):
         if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
             raise RowFault(f"{name} is not a number.", name)
+        is_read = isinstance(value, int) or (isinstance(value, Decimal) and read is _number)
         try:
-            return value if isinstance(value, int if read is _whole_number else int | Decimal) else read(str(value))
+            return value if is_read else read(str(value))
         except ValueError as error:
             raise RowFault(f"{name} {error}.", name) from None
     json_types, words = _FORMS[read]

@@ -68,6 +68,7 @@ def _decompress_members(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """The decompressed content, in pieces of bounded size."""
     unpacker = zlib.decompressobj(wbits=31)
     is_begun = False
+    # By how many bytes the packed file exceeds twice its content, counted from the place where this number was last 0.
     surplus = BYTES_PER_GZIP_FILE
     for block in _divide(blocks, _PACKED_AT_ONCE):
         surplus += len(block)
