@@ -156,7 +156,9 @@ class IdlePolicy:
         end = self.end(last_transaction_date, last_activity_date)
         if arrived_at is not None and end is not None and end <= arrived_at:
             return arrived_at
-        return last_activity_date or (last_transaction_date if has_points else None) or arrived_at
+        if last_activity_date is not None:
+            return last_activity_date
+        return last_transaction_date if has_points and last_transaction_date is not None else arrived_at
 
 
 def complete_policies(policies: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:

@@ -41,7 +41,9 @@ class Extension:
 
     def new_end(self, end: datetime, calendar: ExpiryCalendar) -> datetime:
         """The new end of a lot that expires at `end`; it may be earlier."""
-        return self.until or end if self.months is None else calendar.expiry(end, int(self.months))
+        if self.months is not None:
+            return calendar.expiry(end, int(self.months))
+        return end if self.until is None else self.until
 
 
 @dataclass(frozen=True, slots=True)

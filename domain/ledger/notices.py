@@ -49,9 +49,11 @@ class NoticeSchedule:
         for number in range((last - first).days + 1):
             day = first + timedelta(days=number)
             moment = self._moment(day)
-            for days_before in self.days_before if after < moment <= until else ():
-                # A later moment is fewer days before.
+            if not after < moment <= until:
+                continue
+            for days_before in self.days_before:
                 expiry_day = day + timedelta(days=days_before)
+                # Replaces an earlier notice of the same day of expiry.
                 notices[expiry_day] = Notice(moment, expiry_day, days_before)
         upcoming_notices = (notice for notice in notices.values() if notice.day >= last)
         return sorted(upcoming_notices, key=lambda notice: (notice.moment, notice.day))

@@ -212,16 +212,17 @@ class Balances(UndoableState, ABC):
 
     def _debit(self, account: LedgerAccount, wallet_id: int, amount: Decimal, shortfall: Decimal) -> tuple[Entry, ...]:
         """Debit a wallet by `amount`, and by `shortfall` into debt; return an entry for each part."""
-        balance = self.holding(wallet_id, account.ledger_account_id)
-        balance = replace(
-            balance,
-            current=balance.current - amount,
-            overdraft=balance.overdraft + shortfall,
-            last_transaction_date=self.at,
+        pair = (wallet_id, account.ledger_account_id)
+        balance = self.holding(*pair)
+        current, overdraft = balance.current - amount, balance.overdraft + shortfall
+        self.put(
+            self._holdings, pair, replace(balance, current=current, overdraft=overdraft, last_transaction_date=self.at)
         )
-        self.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
-        entries = () if shortfall and not amount else (Entry(wallet_id, -amount, balance.current),)
-        return (*entries, Entry(wallet_id, -shortfall, balance.current, True)) if shortfall else entries
+        entry = Entry(wallet_id, -amount, current)
+        if not shortfall:
+            return (entry,)
+        entry_of_debt = Entry(wallet_id, -shortfall, current, is_overdraft=True)
+        return (entry, entry_of_debt) if amount else (entry_of_debt,)
 
     def _shortfall(self, account: LedgerAccount, wallet_id: int, amount: Decimal, allow_overdraft: bool) -> Decimal:
         """The part of a debit that goes into debt; raises InsufficientBalance or OverdraftLimitExceeded."""

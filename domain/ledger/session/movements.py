@@ -40,11 +40,11 @@ class Movements(Balances):
     ) -> Posting:
         """Issue `amount` to the wallet; debt is repaid first. `expires_at` overrides the account's expiry.
 
-        `qualifying` points count as earned, in place of the amount; without `is_limited` the wallet may hold any
-        balance. Points that are not available yet wait, unless the mint is `manual`; without an `availability`, the
-        terms of the account apply. Raises AccountInactive, SupplyExceeded, BalanceLimitReached, FiatNotAllowed,
-        PointsNotTracked for an expiry on an account without tracking, ExpiresBeforeAvailable, or InvalidRequest for too
-        many fraction digits.
+        A `manual` mint only reserves the amount, for a later capture. `qualifying` points count as earned, in place of
+        the amount; without `is_limited` the wallet may hold any balance. Points that are not available yet wait, unless
+        the mint is `manual`; without an `availability`, the terms of the account apply. Raises AccountInactive,
+        SupplyExceeded, BalanceLimitReached, FiatNotAllowed, PointsNotTracked for an expiry on an account without
+        tracking, ExpiresBeforeAvailable, CaptureNotSupported, or InvalidRequest for too many fraction digits.
         """
         _check_movement(account, amount, details, fiat_allowed=False)
         refuse_untracked_expiry(account, expires_at)

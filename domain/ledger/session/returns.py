@@ -38,7 +38,8 @@ class Returns(MissingAmounts):
         """
         if not account.point_tracking_enabled:
             return ()
-        pair = (transaction.debited_wallet_id, account.ledger_account_id)
+        wallet_id = transaction.debited_wallet_id
+        pair = (wallet_id, account.ledger_account_id)
         uses = self._uses_left(transaction)
         # After a partial revert, the debit keeps its first uses.
         kept_uses, reverted_uses = split_uses(uses, max(ZERO, _total(uses) - amount))
@@ -49,7 +50,7 @@ class Returns(MissingAmounts):
         returned_uses, changed_clawbacks = self._exchange_with_clawbacks(transaction, returned_uses)
         revived_uses: tuple[LotUse, ...] = ()
         if revives and account.restored_expiry_days:
-            revived_uses = tuple(use for use in returned_uses if self._has_ended(account, pair[0], use))
+            revived_uses = tuple(use for use in returned_uses if self._has_ended(account, wallet_id, use))
             returned_uses = tuple(use for use in returned_uses if use not in revived_uses)
         moves: tuple[LotMove, ...] = (
             RestoreLots(
@@ -58,10 +59,10 @@ class Returns(MissingAmounts):
                 spent=(*repaying_uses, *revived_uses),
                 # What the debit took from an overdraft has no lot to return to.
                 extra=max(ZERO, to_lots - used_amount),
-                expires_at=self._expiry_of_mint(account, pair[0], self.at),
+                expires_at=self._expiry_of_mint(account, wallet_id, self.at),
                 unexpires=transaction.is_expiry,
                 changed_uses=changed_uses + changed_clawbacks,
-                expiring=self._ended_lots_of(account, pair[0], returned_uses),
+                expiring=self._ended_lots_of(account, wallet_id, returned_uses),
             ),
         )
         if revived_uses:

@@ -330,7 +330,7 @@ def _refuse_not_revertible(transaction: Stored) -> None:
         reason = "is a revert"
     elif transaction.is_expiry:
         reason = "is an expiry"
-    elif (transaction.from_wallet_id or transaction.to_wallet_id) is None:
+    elif transaction.from_wallet_id is None and transaction.to_wallet_id is None:
         reason = "records a change of the account"
     else:
         return
