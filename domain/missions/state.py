@@ -134,8 +134,8 @@ class MissionProgressState:
         self._trackings.append(_tracking(mission, advance, cause))
         return advance
 
-    def replace(self, mission: Mission, progress: Progress, cause: ProgressCause) -> None:
-        """Set the member's progress to the progress in another system, by an import, which pays no rewards."""
+    def import_progress(self, mission: Mission, progress: Progress, cause: ProgressCause) -> None:
+        """Set the member's progress to the progress in another system; no rewards are paid for it."""
         member_mission = (cause.member_id, mission.mission_id)
         before = self._progress.get(member_mission) or MissionProgress(Progress(mission.goal_count))
         if before.progress == progress:
@@ -179,12 +179,8 @@ class MissionProgressState:
             reversals=self._reversal_event_ids,
             reversed_achievements=frozenset(self._reversed_achievements),
         )
-        self._changed_missions, self._trackings, self._reversal_event_ids, self._reversed_achievements = (
-            set(),
-            [],
-            {},
-            set(),
-        )
+        self._changed_missions, self._reversed_achievements = set(), set()
+        self._trackings, self._reversal_event_ids = [], {}
         return changes
 
     def _count_period(self, mission: Mission, member_id: int, at: datetime, achieved: int) -> None:

@@ -56,7 +56,9 @@ def import_mission_progress(step: ImportStep) -> None:
         if step.job.mode == CREATE and state.progress(member_id, mission).has_begun:
             step.fail(progress_row.row, f"The member has progress in the mission {mission.name}.", "mission")
         else:
-            state.replace(mission, progress_row.progress, ProgressCause(organization_id, member_id, call.now, call.now))
+            state.import_progress(
+                mission, progress_row.progress, ProgressCause(organization_id, member_id, call.now, call.now)
+            )
     missions.write(call.db, organization_id, state.drain(), call.now)
 
 

@@ -145,7 +145,7 @@ def test_assumed_progress_replaces_the_stored_one():
 def test_an_import_sets_the_progress_to_that_of_another_system():
     """From 4 counts and one achievement to 8 and two: nothing is achieved by it, but the difference is tracked."""
     missions = state(count=4, achieved=1, last_counter=3, last_achieved_at=NOON)
-    missions.replace(mission(), Progress(goal=3, counted=8, times_achieved=2), cause(event=None))
+    missions.import_progress(mission(), Progress(goal=3, counted=8, times_achieved=2), cause(event=None))
     changes = missions.drain()
     member_progress = changes.progress_of_members[ANA, 1]
     assert member_progress.progress == Progress(goal=3, counted=8, times_achieved=2)
@@ -153,13 +153,13 @@ def test_an_import_sets_the_progress_to_that_of_another_system():
     [new_tracking] = changes.trackings
     assert (new_tracking.counted, new_tracking.achieved, new_tracking.is_imported) == (8 - 4, 2 - 1, True)
     # The same again changes nothing.
-    missions.replace(mission(), Progress(goal=3, counted=8, times_achieved=2), cause(event=None))
+    missions.import_progress(mission(), Progress(goal=3, counted=8, times_achieved=2), cause(event=None))
     assert (missions.drain().trackings, missions.drain().progress_of_members) == ((), {})
 
 
 def test_an_import_creates_the_progress_of_a_member_without_one():
     missions = MissionProgressState({}, {})
-    missions.replace(mission(), Progress.from_counts(3, count=2, times_achieved=1), cause(event=None))
+    missions.import_progress(mission(), Progress.from_counts(3, count=2, times_achieved=1), cause(event=None))
     changes = missions.drain()
     assert changes.progress_of_members[ANA, 1] == MissionProgress(Progress(goal=3, counted=5, times_achieved=1))
     [new_tracking] = changes.trackings
