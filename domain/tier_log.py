@@ -61,7 +61,7 @@ class TierTracking:
             return False
         if self.tier_hold == FLOOR:
             return tier.floor == TierFloor(self.loyalty_tier_id, self.expires_at)
-        return tier == HeldTier(self.loyalty_tier_id, True, self.expires_at)
+        return tier == HeldTier(self.loyalty_tier_id, is_manual=True, expires_at=self.expires_at)
 
     def with_previous(self, previous: HeldTier | None) -> TierTracking:
         """The same tracking with `previous` as the tier that it replaced, which its reversal restores."""
@@ -128,9 +128,8 @@ class TierLog:
 
     def drain(self) -> tuple[list[TierTracking], list[TierTracking]]:
         """Return the new and the changed trackings since the last call, which count as stored from now on."""
-        new_trackings, changed_trackings = (
-            [self._trackings[tracking_id] for tracking_id in ids] for ids in (self._new_ids, sorted(self._changed_ids))
-        )
+        new_trackings = [self._trackings[tracking_id] for tracking_id in self._new_ids]
+        changed_trackings = [self._trackings[tracking_id] for tracking_id in sorted(self._changed_ids)]
         self._new_ids, self._changed_ids = [], set()
         return new_trackings, changed_trackings
 

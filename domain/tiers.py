@@ -62,7 +62,7 @@ class TierSchedule:
         """The tier that a member reaches at a moment."""
         return self.tier_at(self.counted_points(points, at))
 
-    def place_of(self, points: Points, at: datetime, floor: TierFloor | None = None) -> HeldTier | None:
+    def held_tier_of(self, points: Points, at: datetime, floor: TierFloor | None = None) -> HeldTier | None:
         """The member's tier by points, or the `floor` if that is higher; it expires when it changes merely by time.
 
         None is no tier. A floor that has ended, or whose tier is not active any more, does not count.
@@ -75,7 +75,7 @@ class TierSchedule:
             return None
         changes = self._changes(points, at, floor)
         end = next((moment for moment, changed_id in changes if changed_id != tier_id), None)
-        return HeldTier(tier_id, tier_id != id_by_points, end, floor)
+        return HeldTier(tier_id, is_manual=tier_id != id_by_points, expires_at=end, floor=floor)
 
     def _changes(self, points: Points, at: datetime, floor: TierFloor | None) -> Iterator[tuple[datetime, int | None]]:
         """Later moments at which the member's tier may change merely by time, each with the tier from then on."""
@@ -187,14 +187,14 @@ class TierHold:
     expires_at: datetime | None = None
     kind: str = FIXED
 
-    def place(self, schedule: TierSchedule | None, points: Points, at: datetime) -> HeldTier | None:
+    def held_tier(self, schedule: TierSchedule | None, points: Points, at: datetime) -> HeldTier | None:
         """The tier that the hold results in; without a `schedule`, as the program is inactive, points do not count."""
         if self.kind == FIXED:
-            return HeldTier(self.loyalty_tier_id, True, self.expires_at)
+            return HeldTier(self.loyalty_tier_id, is_manual=True, expires_at=self.expires_at)
         floor = TierFloor(self.loyalty_tier_id, self.expires_at)
         if schedule is None:
-            return HeldTier(self.loyalty_tier_id, True, self.expires_at, floor)
-        return schedule.place_of(points, at, floor)
+            return HeldTier(self.loyalty_tier_id, is_manual=True, expires_at=self.expires_at, floor=floor)
+        return schedule.held_tier_of(points, at, floor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,16 +252,18 @@ class TierAssignments:
 
     def current(self, program_id: int, tier: HeldTier, points: Points) -> int | None:
         """The tier of a stored assignment at present: evaluated again if it has lapsed."""
-        present_tier = self.place_now(program_id, tier, points)
+        present_tier = self.present_tier(program_id, tier, points)
         return None if present_tier is None else present_tier.loyalty_tier_id
 
-    def place_now(self, program_id: int, tier: HeldTier, points: Points) -> HeldTier | None:
+    def present_tier(self, program_id: int, tier: HeldTier, points: Points) -> HeldTier | None:
         """The current state of a stored assignment: reevaluated if it has lapsed."""
         schedule = self._schedules.get(program_id)
         if not tier.has_lapsed(self.at):
             return tier
         # Tiers of an inactive program do not change.
-        return HeldTier(tier.loyalty_tier_id) if schedule is None else schedule.place_of(points, self.at, tier.floor)
+        if schedule is None:
+            return HeldTier(tier.loyalty_tier_id)
+        return schedule.held_tier_of(points, self.at, tier.floor)
 
     def move_by_points(self, member_id: int, ledger_account_ids: Collection[int], points: Points) -> list[TierMove]:
         """Move the member to the tiers that the points give, after changes of these accounts; return the moves.
@@ -277,7 +279,7 @@ class TierAssignments:
                 continue
             if tier is not None and tier.is_fixed_at(self.at):
                 continue
-            new_tier = schedule.place_of(points, self.at, None if tier is None else tier.floor)
+            new_tier = schedule.held_tier_of(points, self.at, None if tier is None else tier.floor)
             if has_lapsed or tier != new_tier:
                 self.put(member_program, new_tier)
             move = TierMove(member_id, schedule, tier, new_tier)
@@ -347,8 +349,8 @@ def tier_status(
     if held_tier is not None and held_tier.expires_at is not None:
         points_at_end = schedule.counted_points(points, held_tier.expires_at)
         to_keep = None if required_points is None else max(ZERO, required_points - points_at_end)
-        place = schedule.place_of(points, held_tier.expires_at, held_tier.floor)
-        projected = None if place is None else tiers.get(place.loyalty_tier_id)
+        tier_at_end = schedule.held_tier_of(points, held_tier.expires_at, held_tier.floor)
+        projected = None if tier_at_end is None else tiers.get(tier_at_end.loyalty_tier_id)
     return TierStatus(
         loyalty_program_id=schedule.loyalty_program_id,
         loyalty_program_key=schedule.loyalty_program_key,

@@ -40,64 +40,65 @@ NOTHING = points_earned()
 
 def test_a_floor_above_the_points_decides_until_it_ends():
     # 700 points are enough for Silver, and Gold needs 1,000.
-    place = schedule().place_of(points_earned((NOON, 700)), NOON, TierFloor(GOLD, LATER))
-    assert place == HeldTier(GOLD, is_manual=True, expires_at=LATER, floor=TierFloor(GOLD, LATER))
-    assert schedule().place_of(points_earned((NOON, 700)), LATER, place.floor).loyalty_tier_id == SILVER
+    tier = schedule().held_tier_of(points_earned((NOON, 700)), NOON, TierFloor(GOLD, LATER))
+    assert tier == HeldTier(GOLD, is_manual=True, expires_at=LATER, floor=TierFloor(GOLD, LATER))
+    assert schedule().held_tier_of(points_earned((NOON, 700)), LATER, tier.floor).loyalty_tier_id == SILVER
 
 
 @pytest.mark.parametrize(("amount", "tier_id"), [(500, SILVER), (999, SILVER), (1000, GOLD)])
 def test_points_that_suffice_for_the_floor_decide(amount, tier_id):
     """Silver needs 500 points, and Gold 1,000."""
-    place = schedule().place_of(points_earned((NOON, amount)), NOON, TierFloor(SILVER))
-    assert (place.loyalty_tier_id, place.is_manual, place.floor) == (tier_id, False, TierFloor(SILVER))
+    tier = schedule().held_tier_of(points_earned((NOON, amount)), NOON, TierFloor(SILVER))
+    assert (tier.loyalty_tier_id, tier.is_manual, tier.floor) == (tier_id, False, TierFloor(SILVER))
 
 
 def test_a_tier_by_points_falls_to_the_floor_when_the_points_leave_the_period():
-    place = schedule().place_of(points_earned((NOON, 1000)), NOON, TierFloor(SILVER))
+    tier = schedule().held_tier_of(points_earned((NOON, 1000)), NOON, TierFloor(SILVER))
     in_a_year = datetime(2027, 3, 4, 12, 0, tzinfo=UTC)
-    assert (place.loyalty_tier_id, place.expires_at) == (GOLD, in_a_year)
-    place_in_a_year = schedule().place_of(points_earned((NOON, 1000)), in_a_year, place.floor)
-    assert place_in_a_year == HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER))
+    assert (tier.loyalty_tier_id, tier.expires_at) == (GOLD, in_a_year)
+    tier_in_a_year = schedule().held_tier_of(points_earned((NOON, 1000)), in_a_year, tier.floor)
+    assert tier_in_a_year == HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER))
 
 
 def test_the_end_of_a_floor_does_not_end_a_tier_that_the_points_keep():
-    place = schedule(TierPolicy(EARNED)).place_of(points_earned((NOON, 600)), NOON, TierFloor(SILVER, LATER))
-    assert place == HeldTier(SILVER, is_manual=False, expires_at=None, floor=TierFloor(SILVER, LATER))
-    assert (place.hold(NOON), place.hold(LATER)) == (FLOOR, None)
+    tier = schedule(TierPolicy(EARNED)).held_tier_of(points_earned((NOON, 600)), NOON, TierFloor(SILVER, LATER))
+    assert tier == HeldTier(SILVER, is_manual=False, expires_at=None, floor=TierFloor(SILVER, LATER))
+    assert (tier.hold(NOON), tier.hold(LATER)) == (FLOOR, None)
 
 
 def test_points_that_count_from_a_later_moment_raise_the_member_above_the_floor_at_that_moment():
     next_year = datetime(2027, 1, 1, tzinfo=UTC)
     policy = TierPolicy(EARNED, CALENDAR)
-    place = schedule(policy).place_of(points_earned((next_year + timedelta(days=9), 1200)), NOON, TierFloor(SILVER))
-    assert (place.loyalty_tier_id, place.expires_at) == (SILVER, next_year)
-    assert schedule(policy).place_of(points_earned((next_year, 1200)), next_year, place.floor).loyalty_tier_id == GOLD
+    tier = schedule(policy).held_tier_of(points_earned((next_year + timedelta(days=9), 1200)), NOON, TierFloor(SILVER))
+    assert (tier.loyalty_tier_id, tier.expires_at) == (SILVER, next_year)
+    tier_next_year = schedule(policy).held_tier_of(points_earned((next_year, 1200)), next_year, tier.floor)
+    assert tier_next_year.loyalty_tier_id == GOLD
 
 
 def test_an_inactive_tier_is_no_floor():
     for inactive_id in (OTHER, BASIC - 1):
-        assert schedule().place_of(NOTHING, NOON, TierFloor(inactive_id)) == HeldTier(BASIC)
+        assert schedule().held_tier_of(NOTHING, NOON, TierFloor(inactive_id)) == HeldTier(BASIC)
 
 
 def test_a_floor_is_the_tier_if_the_points_reach_none():
     steps_without_basic = STEPS[1:]
-    place = schedule(steps=steps_without_basic, default=None).place_of(NOTHING, NOON, TierFloor(SILVER))
-    assert place == HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER))
+    tier = schedule(steps=steps_without_basic, default=None).held_tier_of(NOTHING, NOON, TierFloor(SILVER))
+    assert tier == HeldTier(SILVER, is_manual=True, expires_at=None, floor=TierFloor(SILVER))
 
 
 def test_tiers_with_the_same_points_are_ranked_by_their_order():
     # Silver needs 500 points, too, and has the order 1.
     tier_above_silver, tier_below_silver = Step(OTHER, Decimal(500), tier_order=2), Step(OTHER, Decimal(500), 0)
-    place = schedule(steps=(*STEPS, tier_above_silver)).place_of(points_earned((NOON, 500)), NOON, TierFloor(SILVER))
-    assert (place.loyalty_tier_id, place.is_manual) == (OTHER, False)
-    place = schedule(steps=(*STEPS, tier_below_silver)).place_of(NOTHING, NOON, TierFloor(OTHER))
-    assert place.loyalty_tier_id == OTHER
+    tier = schedule(steps=(*STEPS, tier_above_silver)).held_tier_of(points_earned((NOON, 500)), NOON, TierFloor(SILVER))
+    assert (tier.loyalty_tier_id, tier.is_manual) == (OTHER, False)
+    tier = schedule(steps=(*STEPS, tier_below_silver)).held_tier_of(NOTHING, NOON, TierFloor(OTHER))
+    assert tier.loyalty_tier_id == OTHER
 
 
 def test_a_tier_hold_of_an_inactive_program_ignores_points():
-    held_tier = TierHold(GOLD, LATER, FLOOR).place(schedule=None, points=points_earned((NOON, 9999)), at=NOON)
+    held_tier = TierHold(GOLD, LATER, FLOOR).held_tier(schedule=None, points=points_earned((NOON, 9999)), at=NOON)
     assert held_tier == HeldTier(GOLD, is_manual=True, expires_at=LATER, floor=TierFloor(GOLD, LATER))
-    assert TierHold(GOLD, LATER, FIXED).place(schedule(), NOTHING, NOON) == HeldTier(
+    assert TierHold(GOLD, LATER, FIXED).held_tier(schedule(), NOTHING, NOON) == HeldTier(
         GOLD, is_manual=True, expires_at=LATER
     )
 
@@ -128,18 +129,18 @@ RANK = {None: -1, BASIC: 0, SILVER: 1, GOLD: 2}
 @given(POLICIES, st.lists(st.tuples(MOMENTS, st.integers(0, 900)), max_size=6), FLOORS, MOMENTS, MOMENTS)
 def test_the_tier_is_the_higher_of_the_floor_and_the_tier_by_points(policy, earnings, floor, at, other_moment):
     program, points = schedule(policy), points_earned(*earnings)
-    tier_by_points, place = program.place_of(points, at), program.place_of(points, at, floor)
+    tier_by_points, tier = program.held_tier_of(points, at), program.held_tier_of(points, at, floor)
     # OTHER is no tier of the program.
     is_active = floor.loyalty_tier_id in RANK and not floor.has_ended(at)
     minimum = RANK[floor.loyalty_tier_id] if is_active else -1
-    assert RANK[place.loyalty_tier_id] == max(RANK[tier_by_points.loyalty_tier_id], minimum)
-    assert place.is_manual == (minimum > RANK[tier_by_points.loyalty_tier_id])
+    assert RANK[tier.loyalty_tier_id] == max(RANK[tier_by_points.loyalty_tier_id], minimum)
+    assert tier.is_manual == (minimum > RANK[tier_by_points.loyalty_tier_id])
     # The tier does not change until it ends, and then it changes.
-    place_at_other_moment = program.place_of(points, other_moment, floor)
-    if at <= other_moment and (place.expires_at is None or other_moment < place.expires_at):
-        assert place_at_other_moment.loyalty_tier_id == place.loyalty_tier_id
-    if place.expires_at is not None:
-        assert program.place_of(points, place.expires_at, floor).loyalty_tier_id != place.loyalty_tier_id
+    tier_at_other_moment = program.held_tier_of(points, other_moment, floor)
+    if at <= other_moment and (tier.expires_at is None or other_moment < tier.expires_at):
+        assert tier_at_other_moment.loyalty_tier_id == tier.loyalty_tier_id
+    if tier.expires_at is not None:
+        assert program.held_tier_of(points, tier.expires_at, floor).loyalty_tier_id != tier.loyalty_tier_id
 
 
 def tracking(number, tier_id, kind, previous=None):

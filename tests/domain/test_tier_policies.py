@@ -279,16 +279,16 @@ def test_points_that_were_earned_before_the_earliest_moment_do_not_count(policy,
 @given(policies, histories, moments, st.lists(st.integers(0, 500), max_size=6))
 def test_a_tier_changes_exactly_when_it_expires(policy, history, at, days):
     program, points = schedule(policy), points_of(history)
-    place = program.place_of(lambda _: points, at)
+    tier = program.held_tier_of(lambda _: points, at)
     for day in sorted(days):
         later_moment = at + timedelta(days=day)
         later_tier_id = program.tier_of(lambda _: points, later_moment)
-        if place.expires_at is None or later_moment < place.expires_at:
-            assert later_tier_id == place.loyalty_tier_id
-        if place.expires_at == later_moment:
-            assert later_tier_id != place.loyalty_tier_id
-    if place.expires_at is not None:
-        assert program.tier_of(lambda _: points, place.expires_at) != place.loyalty_tier_id
+        if tier.expires_at is None or later_moment < tier.expires_at:
+            assert later_tier_id == tier.loyalty_tier_id
+        if tier.expires_at == later_moment:
+            assert later_tier_id != tier.loyalty_tier_id
+    if tier.expires_at is not None:
+        assert program.tier_of(lambda _: points, tier.expires_at) != tier.loyalty_tier_id
 
 
 @given(policies, st.lists(st.tuples(histories, st.integers(0, 200)), min_size=1, max_size=4))

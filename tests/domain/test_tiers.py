@@ -288,7 +288,7 @@ def test_a_program_without_an_account_counts_no_points():
         raise AssertionError(account)
 
     assert program.counted_points(points_of_no_account, NOON) == 0
-    assert program.place_of(points_of_no_account, NOON) == HeldTier(BASIC)
+    assert program.held_tier_of(points_of_no_account, NOON) == HeldTier(BASIC)
 
 
 @pytest.mark.parametrize(

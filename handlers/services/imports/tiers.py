@@ -40,7 +40,7 @@ class TierRow:
 
     def held_tier(self, points: Points, now: datetime) -> HeldTier | None:
         """The tier that a member with these points gets in the program; None if the member gets none."""
-        return self.hold.place(self.schedule, points, now)
+        return self.hold.held_tier(self.schedule, points, now)
 
     def tier_of_new_member(self, now: datetime) -> HeldTier | None:
         """The tier that a member without points gets in the program; None if the member gets none."""

@@ -260,7 +260,7 @@ def _replaced_if_lapsed(tier: MemberTier, tier_assignments: TierAssignments, poi
     held_tier = tier.held_tier
     if not held_tier.has_lapsed(tier_assignments.at) or tier.expires_at is None:
         return tier
-    current = tier_assignments.place_now(tier.loyalty_program_id, held_tier, points)
+    current = tier_assignments.present_tier(tier.loyalty_program_id, held_tier, points)
     if current is None:
         return None
     stays = current.loyalty_tier_id == tier.loyalty_tier_id and not held_tier.is_fixed

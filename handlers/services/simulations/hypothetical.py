@@ -128,7 +128,7 @@ class HypotheticalUnit(UnitOfWork):
         }
         for schedule in self.configuration.tier_schedules:
             program_id = schedule.loyalty_program_id
-            by_points = schedule.place_of(self._points, self.now)
+            by_points = schedule.held_tier_of(self._points, self.now)
             tier_id = tiers.pop(program_id, None)
             if tier_id is not None and (by_points is None or by_points.loyalty_tier_id != tier_id):
                 yield program_id, HeldTier(tier_id, is_manual=True)

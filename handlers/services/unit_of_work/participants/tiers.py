@@ -65,9 +65,9 @@ class TierWork:
         points = partial(unit.tier_points, unit.members[member_id].wallet_id)
         if hold is not None and tier is not None:
             keys[tier.loyalty_tier_id] = tier.loyalty_tier_key
-            new_tier = hold.place(schedule, points, unit.now)
+            new_tier = hold.held_tier(schedule, points, unit.now)
         elif schedule is not None:
-            new_tier = schedule.place_of(points, unit.now)
+            new_tier = schedule.held_tier_of(points, unit.now)
         else:
             # The tiers of an inactive program do not depend on points.
             new_tier = None if program.default_tier_id is None else HeldTier(program.default_tier_id)
@@ -79,7 +79,7 @@ class TierWork:
         """Set a member's tier by a hold; return the previous tier, None for no tier."""
         unit, program_id = self._unit, tier.loyalty_program_id
         schedule = self._schedule(program_id)
-        new_tier = hold.place(schedule, partial(unit.tier_points, unit.members[member_id].wallet_id), unit.now)
+        new_tier = hold.held_tier(schedule, partial(unit.tier_points, unit.members[member_id].wallet_id), unit.now)
         used_schedule = schedule or without_points(program_id, tier.loyalty_program_key)
         return self._put(member_id, used_schedule, new_tier, unit.configuration.tier_keys)
 
