@@ -238,11 +238,11 @@ class ReferralOutcome:
             )
         return cls(
             code,
-            referral_code.referral_program_id,
-            referral_code.referral_code_id,
-            referral_code.member_id,
-            SKIPPED,
-            problem,
+            referral_program_id=referral_code.referral_program_id,
+            referral_code_id=referral_code.referral_code_id,
+            referrer_member_id=referral_code.member_id,
+            status=SKIPPED,
+            error=problem,
         )
 
 

@@ -179,7 +179,14 @@ class TierFact:
         }
         happened_at = self.external_event_date or self.created_at
         return TimelineRow(
-            TIER, self.created_at, happened_at, f"{text}.", self.actor, self.loyalty_event_id, False, details
+            TIER,
+            self.created_at,
+            happened_at,
+            f"{text}.",
+            self.actor,
+            self.loyalty_event_id,
+            is_reversed=False,
+            details=details,
         )
 
 

@@ -31,7 +31,8 @@ class CouponFact:
         amount = self.amount_used or self.amount_assigned
         times = "" if abs(amount) <= 1 else f" {amount_text(abs(amount))} times"
         # A use that leaves something of a value coupon moves no amount.
-        is_part, is_use = not amount, not amount or bool(self.amount_used)
+        is_part = not amount
+        is_use = is_part or self.amount_used != 0
         change = f"used{' in part' if is_part else times}" if is_use else f"assigned{times}"
         if self.reverted_usage_id is not None:
             change = f"given back{times} after its use was reverted" if is_use else f"taken away again{times}"
@@ -79,7 +80,17 @@ class CouponLockFact:
             "couponUsageId": self.coupon_usage_id,
         }
         at = self.created_at
-        return TimelineRow(COUPON, at, at, text, changed_by, None, is_released, details, COUPON_LOCK)
+        return TimelineRow(
+            COUPON,
+            recorded_at=at,
+            happened_at=at,
+            text=text,
+            by=changed_by,
+            loyalty_event_id=None,
+            is_reversed=is_released,
+            details=details,
+            details_name=COUPON_LOCK,
+        )
 
 
 @dataclass(frozen=True, slots=True)

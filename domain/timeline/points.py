@@ -125,7 +125,7 @@ class PointsFact:
                 return "could not be taken"
         if source.kind == BY_EXPIRY:
             return "expired"
-        is_gain = self.moved > 0 or not (self.moved or self.is_outgoing)
+        is_gain = self.moved > 0 or (self.moved == 0 and not self.is_outgoing)
         if self.transaction_type == TRANSFER:
             return "came from another wallet" if is_gain else "went to another wallet"
         return "were received" if is_gain else "were taken"
@@ -177,9 +177,9 @@ class PointsReleaseFact:
             f"{amount_text(self.amount)} {self.account_name} became available{by_request}.",
             self.actor,
             self.cause_loyalty_event_id,
-            False,
-            details,
-            POINTS_RELEASE,
+            is_reversed=False,
+            details=details,
+            details_name=POINTS_RELEASE,
         )
 
 
