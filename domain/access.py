@@ -44,7 +44,8 @@ class Grant:
     @property
     def scopes(self) -> tuple[str, ...]:
         """The grant as scopes, in a fixed order."""
-        return (*((ADMIN,) if self.is_admin or self.is_system_admin else ()), *sorted(self.roles))
+        admin_scopes = (ADMIN,) if _administers(self) else ()
+        return (*admin_scopes, *sorted(self.roles))
 
 
 def merge_grants(grants: Iterable[Grant]) -> Grant:
@@ -98,6 +99,7 @@ def added_permissions(before: Grant, after: Grant) -> Grant:
 
 
 def _administers(grant: Grant) -> bool:
+    """True for an administrator of the organization, or of every organization."""
     return grant.is_admin or grant.is_system_admin
 
 
@@ -126,7 +128,7 @@ def narrow_grant(grant: Grant, requested_scopes: Iterable[str]) -> Grant | None:
     """
     scopes = frozenset(requested_scopes)
     available_scopes = _all_roles_of(grant)
-    if grant.is_admin or grant.is_system_admin:
+    if _administers(grant):
         available_scopes |= {ADMIN}
     if not scopes <= available_scopes:
         return None

@@ -305,9 +305,11 @@ class BadgeBalances:
     def _repayments_of_revert(self, tracking: BadgeTracking) -> dict[int, int]:
         """How much of its missing amount each later reversal gets if `tracking` is reverted, by the reversal's id.
 
-        The revert changes the balance by `amount`. It repays missing amounts of the same sign, the oldest first.
+        The amount of the revert repays missing amounts of the same sign, the oldest first.
         """
-        amount, repayments = -tracking.amount_assigned, {}
+        repayments: dict[int, int] = {}
+        # What is left of the amount of the revert.
+        amount = -tracking.amount_assigned
         for later_id in sorted(self._trackings):
             later = self._trackings[later_id]
             is_same_balance = (later.member_id, later.badge_id) == (tracking.member_id, tracking.badge_id)
@@ -325,7 +327,10 @@ class BadgeBalances:
         loyalty_event_id: int | None,
         missing_amount: int = 0,
     ) -> BadgeTracking:
-        """Add the reversal of a tracking, which changes the balance by `amount`, and the repaid missing amounts."""
+        """Add the reversal of a tracking, which changes the balance by `amount`; store what it repays.
+
+        `repayments` are the amounts by which the missing amounts of later reversals fall, by the reversal's id.
+        """
         for later_id, repayment in repayments.items():
             later = self._trackings[later_id]
             self._change(replace(later, missing=later.missing - repayment))

@@ -68,7 +68,7 @@ def zone_named(name: str | None) -> tzinfo:
 
 
 def moment_in(zone: tzinfo, moment: datetime) -> datetime:
-    """The moment with an offset. Without one it is local time in `zone`; if that occurs twice, the first moment."""
+    """The unchanged moment if it has an offset; else the first moment at which `zone` has this local time."""
     return moment if moment.tzinfo is not None else _in_utc(moment.replace(tzinfo=zone))
 
 

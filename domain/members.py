@@ -124,6 +124,7 @@ def merge_fields(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
 def merge_profile(profile: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Merge an update into a profile, also inside objects with parts; lists are replaced as a whole."""
     parts = {
+        # None removes an object without any field left.
         name: merge_fields(profile.get(name, {}), changes[name]) or None
         for name, profile_field in PROFILE.items()
         if profile_field.parts and changes.get(name) is not None

@@ -210,7 +210,7 @@ def _faults_of_secret(secret: str | None) -> Iterator[FieldFault]:
 
 
 def _faults_of_headers(headers: Mapping[str, str | None], stored_headers: Collection[str]) -> Iterator[FieldFault]:
-    """The faults of headers; null keeps the stored value of a header, so there must be one."""
+    """The faults of headers, in which the stored values have replaced null; a null that is left has no stored value."""
     for name, value in headers.items():
         is_kept = name in stored_headers and name.lower().startswith(CLOUD_EVENTS)
         fault = None if is_kept else header_fault(name)
