@@ -37,13 +37,13 @@ def with_consumed_lots(db: Connection, organization_id: int, rows: Sequence[Tran
         _CONSUMED, (as_json(pairs), organization_id, MAX_LISTED)
     ):
         consumed.setdefault((transaction_id, wallet_id), []).append((total, ConsumedLot(*lot)))
-    # No lots were read for a row without a wallet; the id 0 finds none.
-    return [
-        replace(row, lots=_consumed_lots(consumed.get((row.ledger_transaction_id, row.wallet_id or 0), ())))
-        if not row.is_overdraft
-        else replace(row, lots=ConsumedLots(0, ()))
-        for row in rows
-    ]
+
+    def lots_of(row: TransactionRow) -> ConsumedLots:
+        if row.wallet_id is None or row.is_overdraft:
+            return ConsumedLots(0, ())
+        return _consumed_lots(consumed.get((row.ledger_transaction_id, row.wallet_id), ()))
+
+    return [replace(row, lots=lots_of(row)) for row in rows]
 
 
 def _consumed_lots(rows: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:

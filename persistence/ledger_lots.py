@@ -8,6 +8,7 @@ from decimal import Decimal
 from sqlalchemy import Connection, Row
 
 from domain.ledger.expiry import IdlePolicy
+from domain.ledger.lots import ArrivedMint
 from domain.ledger.records import LedgerAccount
 from domain.ledger.views import ExpiringLots, WaitingLot, WalletLots, WalletView
 from domain.organizations import Organization
@@ -177,25 +178,15 @@ def with_lots(
         for account_id, expires_at, amount in _amounts(db, _RELEASED, released_ends, *of_wallet):
             if expires_at is not None and expires_at > now:
                 available[account_id][expires_at] = available[account_id].get(expires_at, _ZERO) + amount
-    # Mints that have become available have no lots until their release is posted. Points that expire with the idle
-    # balance, or never, are a part of the rest that `_lots` adds.
-    for view in views:
-        end = ends[view.ledger_account_id]
-        for mint in view.arrived_mints if view.ledger_account_id in tracked_ends else ():
-            if mint.expires_at is not None and mint.expires_at > now and (end is None or mint.expires_at <= end):
-                of_account = available[view.ledger_account_id]
-                of_account[mint.expires_at] = of_account.get(mint.expires_at, _ZERO) + mint.amount
     waiting = _waiting(db, organization_id, views, now)
-    return [
-        replace(
-            view,
-            lots=_lots(
-                view, ends[account_id], available[account_id], reserved_amounts[account_id], waiting.get(account_id, ())
-            ),
-        )
-        for view in views
-        for account_id in (view.ledger_account_id,)
-    ]
+    views_with_lots = []
+    for view in views:
+        account_id, end = view.ledger_account_id, ends[view.ledger_account_id]
+        if account_id in tracked_ends:
+            _add_arrived_mints(available[account_id], view.arrived_mints, end, now)
+        lots = _lots(view, end, available[account_id], reserved_amounts[account_id], waiting.get(account_id, ()))
+        views_with_lots.append(replace(view, lots=lots))
+    return views_with_lots
 
 
 def _amounts(
@@ -210,6 +201,21 @@ def _amounts(
     rows = [{"ledger_account_id": account_id, "until": end or "infinity"} for account_id, end in ends.items()]
     parameters = {"ends": as_json(rows), "organization_id": organization_id, "wallet_id": wallet_id, "now": now}
     return db.exec_driver_sql(statement, {**parameters, "limit": MAX_LISTED + 1})
+
+
+def _add_arrived_mints(
+    available: dict[datetime | None, Decimal],
+    arrived_mints: Iterable[ArrivedMint],
+    end: datetime | None,
+    now: datetime,
+) -> None:
+    """Add the amounts of mints that have become available; these have no lots until their release is posted.
+
+    Points that expire with the idle balance, at `end`, or never, are a part of the rest that `_lots` adds.
+    """
+    for mint in arrived_mints:
+        if mint.expires_at is not None and mint.expires_at > now and (end is None or mint.expires_at <= end):
+            available[mint.expires_at] = available.get(mint.expires_at, _ZERO) + mint.amount
 
 
 def _waiting(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ARRAY,
@@ -135,10 +135,8 @@ def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
     # The points of holds that have ended belong to the wallet again, although the release is not posted yet.
     values["pending_debit_balance"] -= values["ended_holds"]
     next_available = values.pop("next_available")
-    waiting_points, kept_lots = values.pop("waiting_points"), values.pop("kept_lots")
-    waiting_amount, arrived_mints, ended_amount = (
-        (_ZERO, (), _ZERO) if waiting_points is None else _split_waiting_points(*waiting_points)
-    )
+    kept_lots = values.pop("kept_lots")
+    waiting_amount, arrived_mints, ended_amount = _split_waiting_points(values.pop("waiting_points"))
     expired_by_lots = values.pop("expired_in_holds") + expired_lots
     policy = None
     if policies:
@@ -192,10 +190,10 @@ def _balance_by_now(
     last_transaction_date, last_activity_date = values["last_transaction_date"], values["last_activity_date"]
     end = None if policy is None else policy.end(last_transaction_date, last_activity_date)
     for mint in arrived_mints:
-        balance, expired = (
-            unexpired_balance(balance, reserved_amount, expired, end=end, now=mint.available_at, kept_lots=kept_lots),
-            _ZERO,
+        balance = unexpired_balance(
+            balance, reserved_amount, expired, end=end, now=mint.available_at, kept_lots=kept_lots
         )
+        expired = _ZERO
         if policy is not None:
             last_activity_date = policy.begin_after_movement(
                 last_transaction_date, last_activity_date, bool(balance), mint.available_at
@@ -213,15 +211,20 @@ def _kept_lots(row: list[Any] | None) -> tuple[KeptLots, ...]:
     return tuple(KeptLots(instant_of(kept_until), Decimal(amount)) for kept_until, amount in row or ())
 
 
-def _split_waiting_points(
-    waiting: str | None, due_mints: list[Any] | None
-) -> tuple[Decimal, tuple[ArrivedMint, ...], Decimal]:
-    """Split the points that waited, by what has become of them.
+class _WaitingPoints(NamedTuple):
+    """The points that waited: the amount that still waits, the mints that have become available, and the ended amount.
 
-    Returns three values: the amount that still waits; the mints that have become available; the amount of the mints
-    that ended, because the event they waited for did not happen in time. The parameters are the elements of the column
-    `waiting_points`.
+    Mints have ended if the event that they waited for did not happen in time.
     """
+
+    waiting_amount: Decimal
+    arrived_mints: tuple[ArrivedMint, ...]
+    ended_amount: Decimal
+
+
+def _split_waiting_points(value: Sequence[Any] | None) -> _WaitingPoints:
+    """The value of the column `waiting_points`, split by what has become of the points; it is None without points."""
+    waiting, due_mints = (None, None) if value is None else value
     arrived_mints, ended_amount = [], _ZERO
     for available_at, amount, expires_at, earned_points in due_mints or ():
         if available_at is None:
@@ -230,7 +233,7 @@ def _split_waiting_points(
             expiry = None if expires_at is None else instant_of(expires_at)
             arrived_mints.append(ArrivedMint(instant_of(available_at), Decimal(amount), expiry, Decimal(earned_points)))
     arrived_mints.sort(key=lambda mint: mint.available_at)
-    return Decimal(waiting or 0), tuple(arrived_mints), ended_amount
+    return _WaitingPoints(Decimal(waiting or 0), tuple(arrived_mints), ended_amount)
 
 
 def _without_debt(arrived_mints: Iterable[ArrivedMint], repaid: Decimal) -> tuple[ArrivedMint, ...]:
