@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -235,13 +235,17 @@ def find_next_lots(
 
     `after` has the members, each with the last lot that was read before, or None.
     """
+    # Lots that expire at `at` cannot be used any more.
+    first_expiry = "-infinity" if lot_range.with_expired else at
     starts = [
-        {
+        {"member_id": member_id, "expired_at": first_expiry, "created_at": "infinity", "lot_id": 0}
+        if lot is None
+        else {
             "member_id": member_id,
-            # Lots without expiry come last; lots that expire at `at` cannot be used any more.
-            "expired_at": (lot.expired_at or "infinity") if lot else "-infinity" if lot_range.with_expired else at,
-            "created_at": lot.created_at if lot else "infinity",
-            "lot_id": lot.coupon_lot_id if lot else 0,
+            # Lots without expiry come last.
+            "expired_at": lot.expired_at or "infinity",
+            "created_at": lot.created_at,
+            "lot_id": lot.coupon_lot_id,
         }
         for member_id, lot in after.items()
     ]
@@ -313,8 +317,17 @@ def find_coupons(
     return [Coupon(*row) for row in rows]
 
 
-BookAdditions = Mapping[int, tuple[Decimal, Decimal, int, datetime | None]]
-"""By book id: additions to the assigned amount, to the uses, and to the number of codes; the end of the last lock."""
+class BookAddition(NamedTuple):
+    """The amounts that are added to the sums of a book, and the end of the last lock of one of its coupons."""
+
+    total_assigned: Decimal
+    total_usages: Decimal
+    coupon_count: int
+    locked_until: datetime | None
+
+
+BookAdditions = Mapping[int, BookAddition]
+"""The additions to books, by book id."""
 
 
 def add_to_books(db: Connection, organization_id: int, additions: BookAdditions) -> None:
@@ -335,16 +348,7 @@ def _lock_and_list_additions(db: Connection, organization_id: int, additions: Bo
     ids = sorted(additions)
     if len(ids) > 1:
         defer(db, _LOCK_BY_ID, (organization_id, ids))
-    rows = [
-        {
-            "coupon_book_id": book_id,
-            "total_assigned": additions[book_id][0],
-            "total_usages": additions[book_id][1],
-            "coupon_count": additions[book_id][2],
-            "locked_until": additions[book_id][3],
-        }
-        for book_id in ids
-    ]
+    rows = [{"coupon_book_id": book_id, **additions[book_id]._asdict()} for book_id in ids]
     return *recordset_of(rows), organization_id
 
 

@@ -240,14 +240,16 @@ class CouponLoader:
         for book in changes.books:
             added_assigned, added_used = _increase(book, changes.original_books[book.coupon_book_id])
             new_code_count = new_codes[book.coupon_book_id]
-            additions[book.coupon_book_id] = added_assigned, added_used, new_code_count, book.locked_until
+            additions[book.coupon_book_id] = holdings.BookAddition(
+                added_assigned, added_used, new_code_count, book.locked_until
+            )
         personal, shared = self._coupon_rows(changes)
         # In the order of `persistence.locks`: personal coupons before their book, shared coupons after it.
         if personal:
             holdings.add_to_coupons(db, organization_id, personal, are_personal=True)
         if new_coupons:
             counts = holdings.add_to_books_and_count(db, organization_id, additions)
-            counts_before = {book_id: counts[book_id] - additions[book_id][2] for book_id in counts}
+            counts_before = {book_id: counts[book_id] - additions[book_id].coupon_count for book_id in counts}
             holdings.add_coupons(db, new_coupons, counts_before)
         else:
             holdings.add_to_books(db, organization_id, additions)
