@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -87,6 +87,24 @@ GROUP BY location ORDER BY used DESC, location LIMIT %s
 """
 
 
+class _LockedRow(NamedTuple):
+    """A row of _LOCK_ROWS."""
+
+    key: CounterKey
+    used: Decimal
+    parts: int
+    part: int
+    quota: Decimal | None
+    until: Decimal | None
+    alerts: Sequence[str]
+    waits: int
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> "_LockedRow":
+        """The row, whose first columns are those of the key."""
+        return cls(CounterKey(*row[:_WIDTH]), *row[_WIDTH:])
+
+
 def read(db: Connection, organization_id: int, keys: Collection[CounterKey]) -> dict[CounterKey, Decimal]:
     """Read the values of counters, without locks; counters of zero may be left out."""
     rows = query(db, _READ, (as_json(list(keys)), organization_id)) if keys else []
@@ -133,17 +151,17 @@ def lock(
 
 def _lock_whole(db: Connection, organization_id: int, keys: str) -> dict[CounterKey, LockedCounter]:
     """Lock all rows of the counters with these keys, which are JSON text."""
-    first_rows = query(db, _LOCK_FIRST, (keys, organization_id))
-    # The second column after the key is the number of parts.
-    parts = query(db, _LOCK_PARTS, (keys, organization_id)) if any(row[_WIDTH + 1] for row in first_rows) else []
+    first_rows = [_LockedRow.of(row) for row in query(db, _LOCK_FIRST, (keys, organization_id))]
+    part_rows = []
+    if any(row.parts for row in first_rows):
+        part_rows = [_LockedRow.of(row) for row in query(db, _LOCK_PARTS, (keys, organization_id))]
     amounts: dict[CounterKey, dict[int, Decimal]] = {}
-    for row in (*first_rows, *parts):
-        amounts.setdefault(CounterKey(*row[:_WIDTH]), {})[row[_WIDTH + 2]] = row[_WIDTH]
-    locked = {}
-    for row in first_rows:
-        key, (_, part_count, _, _, _, alerts, waits) = CounterKey(*row[:_WIDTH]), row[_WIDTH:]
-        locked[key] = LockedCounter(amounts[key], part_count, alerts=tuple(alerts), waits=waits)
-    return locked
+    for row in (*first_rows, *part_rows):
+        amounts.setdefault(row.key, {})[row.part] = row.used
+    return {
+        row.key: LockedCounter(amounts[row.key], row.parts, alerts=tuple(row.alerts), waits=row.waits)
+        for row in first_rows
+    }
 
 
 def store(db: Connection, organization_id: int, rows: Sequence[CounterRow]) -> None:
