@@ -255,4 +255,7 @@ def _read_members(
     # One for the tiers, one for the awaited types, and one for the members.
     organization_ids = [organization_id] * (3 if with_awaited_events else 2)
     rows = query(db, statement, (*organization_ids, *values))
-    return [FoundMember(Member(*row[:-3]), _held_tiers(row[-2]), row[-3], row[-1]) for row in rows]
+    return [
+        FoundMember(Member(*member), _held_tiers(held_tiers), ledger_id, awaited_types)
+        for *member, ledger_id, held_tiers, awaited_types in rows
+    ]

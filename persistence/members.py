@@ -176,8 +176,11 @@ def add_members(
         "rows": as_json(rows),
     }
     return [
-        (Member(*row[:-3]), {} if row[-3] is None else {row[-3]: HeldTier(row[-2], False, row[-1])})
-        for row in query(db, _ADD, parameters)
+        (
+            Member(*member),
+            {} if program_id is None else {program_id: HeldTier(tier_id, is_manual=False, expires_at=expires_at)},
+        )
+        for *member, program_id, tier_id, expires_at in query(db, _ADD, parameters)
     ]
 
 

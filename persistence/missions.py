@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from datetime import date, datetime
+from typing import Any
 
 from sqlalchemy import Connection, or_
 
@@ -120,16 +121,10 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
                 "organization_id": organization_id,
                 "member_id": member_id,
                 "mission_id": mission_id,
-                "goal_count": stored_progress.goal,
-                "counted": stored_progress.counted,
-                "times_achieved": stored_progress.times_achieved,
-                "last_counter_count_when_achieved": progress.last_counter,
-                "last_achieved_at": progress.last_achieved_at,
+                **_progress_columns(progress),
                 "updated_at": at,
             }
             for (member_id, mission_id), progress in changes.progress_of_members.items()
-            # Reports count only members with a positive count.
-            for stored_progress in (progress.progress.with_positive_count(),)
         ]
         defer(db, _STORE_PROGRESS, (as_json(progress_rows),))
     if changes.reversed_achievements:
@@ -138,3 +133,16 @@ def write(db: Connection, organization_id: int, changes: MissionChanges, at: dat
             for member_id, mission_id in sorted(changes.reversed_achievements)
         ]
         defer(db, _RESET_LAST_ACHIEVED, (*recordset_of(pairs), organization_id, organization_id))
+
+
+def _progress_columns(progress: MissionProgress) -> dict[str, Any]:
+    """The columns of the progress of a member in a mission."""
+    # Reports count only members with a positive count.
+    stored_progress = progress.progress.with_positive_count()
+    return {
+        "goal_count": stored_progress.goal,
+        "counted": stored_progress.counted,
+        "times_achieved": stored_progress.times_achieved,
+        "last_counter_count_when_achieved": progress.last_counter,
+        "last_achieved_at": progress.last_achieved_at,
+    }
