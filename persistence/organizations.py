@@ -259,6 +259,6 @@ def remove_signing_keys(db: Connection, key_ids: Collection[str]) -> list[str]:
     return list(db.execute(statement).scalars())
 
 
-def wait_for_signing_key_turn(db: Connection) -> None:
+def lock_signing_keys(db: Connection) -> None:
     """Wait until no other transaction changes the signing keys; none can change them until this one ends."""
     db.execute(select(func.pg_advisory_xact_lock(func.hashtext("loyalty signing keys"))))

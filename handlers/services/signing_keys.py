@@ -27,14 +27,14 @@ def find_or_add_signing_key(db: Connection, now: datetime) -> SigningKey:
     """Return the key that signs; create one if there is none."""
     keys = organizations.find_signing_keys(db)
     if not keys:
-        organizations.wait_for_signing_key_turn(db)
+        organizations.lock_signing_keys(db)
         keys = organizations.find_signing_keys(db)
     return keys[0] if keys else _create_key(db, now)
 
 
 def add_key(db: Connection, now: datetime) -> SigningKey:
     """Add a key that verifies and does not sign yet; the first one signs at once."""
-    organizations.wait_for_signing_key_turn(db)
+    organizations.lock_signing_keys(db)
     return _create_key(db, NOT_YET if organizations.find_signing_keys(db) else now)
 
 
@@ -68,7 +68,7 @@ def _lock_keys(db: Connection, required_ids: Collection[str]) -> list[SigningKey
 
     Raises KeyRefused if there is no key with one of the `required_ids`.
     """
-    organizations.wait_for_signing_key_turn(db)
+    organizations.lock_signing_keys(db)
     keys = organizations.find_signing_keys(db)
     for key_id in required_ids:
         if all(key.key_id != key_id for key in keys):
