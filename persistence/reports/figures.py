@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, text
 
 from domain.reports import DAY, MONTH, QUARTER_HOUR, TOTALS, Cover, Day, Piece, Span, ceiling, cover, floor
-from persistence.connections import query as ask
+from persistence import connections
 from persistence.counts import RowCount
 from persistence.reports.records import COUPONS, MINTS, RECORDS
 from persistence.reports.totals import bucket_of
@@ -147,7 +147,8 @@ def find_sum(
 
 def count_all(db: Connection, organization_id: int, kind: str) -> RowCount:
     """Count all records of a kind exactly, by the totals and changes."""
-    return RowCount(int(ask(db, _COUNT_ALL, {"organization_id": organization_id, "kind": kind})[0][0]))
+    [(count,)] = connections.query(db, _COUNT_ALL, {"organization_id": organization_id, "kind": kind})
+    return RowCount(int(count))
 
 
 def find_series(

@@ -92,8 +92,9 @@ def record_table(
         constraints.append(unique("external_key"))
     key_columns = (key,) if isinstance(key, str) else key
     # Users belong to no organization, and the key of an organization is its id.
-    tenant = {"organization_id"} & {column.name for column in columns} - {*key_columns}
-    primary_key = PrimaryKeyConstraint(*tenant, *key_columns)
+    if "organization_id" not in key_columns and any(column.name == "organization_id" for column in columns):
+        key_columns = ("organization_id", *key_columns)
+    primary_key = PrimaryKeyConstraint(*key_columns)
     return Table(name, metadata, *columns, *extra_columns.values(), primary_key, *constraints, **options)
 
 
