@@ -404,6 +404,18 @@ def test_the_job_stores_and_reports_the_tiers_of_members_whose_tiers_have_expire
     assert evaluate(shop) == 0
 
 
+def test_the_job_reports_the_end_of_a_tier_that_was_set_if_points_decide_no_tier(shop, tiers, member):
+    program = {name: tiers.program[name] for name in ("name", "active", "ledgerId", "description", "defaultTierId")}
+    body = {**program, "setAsDefault": True, "tierPointsLedgerAccountId": None}
+    shop.administration.put(f"/loyalty-programs/{tiers.program['loyaltyProgramId']}", body)
+    tiers.set(member, "Gold", expiresAt=FUTURE)
+    tiers.expire(member)
+    assert evaluate(shop) == 1
+    assert tiers.moves(member)[-1:] == [(SET, "Gold", "Basic")]
+    assert [row.is_manual for row in shop.rows("member_tiers")] == [False]
+    assert evaluate(shop) == 0
+
+
 def test_the_job_applies_changed_thresholds_if_it_evaluates_everyone(shop, tiers, member):
     other_members = [shop.member() for _ in range(4)]
     for other_member in other_members:

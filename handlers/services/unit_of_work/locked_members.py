@@ -98,10 +98,13 @@ class LockedMembers:
             )
         self._add(matches)
 
-    def lock_wallets(self, wallet_ids: Collection[int], account_ids: Collection[int]) -> None:
+    def lock_wallets(
+        self, wallet_ids: Collection[int], account_ids: Collection[int], *, loads_owners: bool = False
+    ) -> None:
         """Lock wallets to move points of these accounts, and the wallets of referrers whom the movements may reward.
 
-        The members who own the wallets are loaded only if movements of the accounts may concern them.
+        Unless `loads_owners`, the members who own the wallets are loaded only if movements of the accounts may concern
+        them.
         """
         max_chain = max_referral_chain(self.configuration, self._reported_types)
         wallets = set(wallet_ids)
@@ -109,7 +112,7 @@ class LockedMembers:
             wallets.update(referral_uses.find_wallets_of_referrers(self.db, self.organization_id, wallets, max_chain))
         locked = posting.lock_wallets(self.db, self.organization_id, wallets)
         self.ledger_ids |= {wallet_id: wallet.ledger_id for wallet_id, wallet in locked.items()}
-        if not self._may_concern_members(account_ids):
+        if not (loads_owners or self._may_concern_members(account_ids)):
             return
         self._add(self._find_owners(wallets))
         if max_chain and self.members:
