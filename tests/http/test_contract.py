@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 
+from domain.problems import Conflict
 from handlers.call import Response
 from handlers.settings import Settings
 from tests.http.support import SETTINGS, operation, serve
@@ -33,13 +34,13 @@ PATHS = {"/book": {"get": operation("getBook", responses=RESPONSES)}}
 PATHS["/book"]["get"]["responses"].pop("409")
 
 
-def client_of_answer(answer, *, settings=SETTINGS):
+def client_that_gets(response, *, settings=SETTINGS):
     """A client of a server that sends this response to `GET /v2/book`."""
-    return serve(PATHS, {"Book": BOOK}, dispatch=lambda request: answer, settings=settings)[0]
+    return serve(PATHS, {"Book": BOOK}, dispatch=lambda request: response, settings=settings)[0]
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         Response(200, {"id": 1}),
         Response(200, {"id": 1, "price": None, "at": "2024-01-01T00:00:00Z"}),
@@ -47,12 +48,12 @@ def client_of_answer(answer, *, settings=SETTINGS):
         Response(204, None),
     ],
 )
-def test_a_response_that_the_document_allows_is_sent(answer):
-    assert client_of_answer(answer)("GET", "/v2/book").status == answer.status
+def test_a_response_that_the_document_allows_is_sent(response):
+    assert client_that_gets(response)("GET", "/v2/book").status == response.status
 
 
 @pytest.mark.parametrize(
-    ("answer", "violation"),
+    ("response", "violation"),
     [
         (Response(200, {}), "/id: id is missing."),
         (Response(200, {"id": 1, "x": 2}), "/x: x is not a known field."),
@@ -64,16 +65,14 @@ def test_a_response_that_the_document_allows_is_sent(answer):
         (Response(409, {"id": 1}), "409 is no problem"),
     ],
 )
-def test_a_response_that_violates_the_document_becomes_a_500_and_is_logged(answer, violation, caplog):
-    reply = client_of_answer(answer)("GET", "/v2/book")
+def test_a_response_that_violates_the_document_becomes_a_500_and_is_logged(response, violation, caplog):
+    reply = client_that_gets(response)("GET", "/v2/book")
     assert reply.status == 500
     assert violation in reply.json["detail"]
     assert "AssertionError: integration:getBook" in caplog.text
 
 
 def test_an_undocumented_problem_becomes_a_500():
-    from domain.problems import Conflict
-
     def dispatch(request):
         raise Conflict("no")
 
@@ -85,7 +84,7 @@ def test_an_undocumented_problem_becomes_a_500():
 
 def test_responses_are_not_checked_without_validate_responses(caplog):
     settings = Settings(threads=1, validate_responses=False)
-    client = client_of_answer(Response(201, {"x": 1}), settings=settings)
+    client = client_that_gets(Response(201, {"x": 1}), settings=settings)
     with caplog.at_level(logging.WARNING):
         assert client("GET", "/v2/book").status == 201
     assert not caplog.records

@@ -12,13 +12,13 @@ from handlers.settings import Settings
 from tests.http.support import PROBLEMS, serve
 
 BODY = {"content": {"application/json": {"schema": {"type": "object"}}}, "required": True}
-ANSWER = {"200": {"description": "done", "content": {"application/json": {"schema": {"type": "object"}}}}}
+RESPONSES = {"200": {"description": "done", "content": {"application/json": {"schema": {"type": "object"}}}}}
 PATHS = {
     "/events/track": {
-        "post": {"operationId": "trackEvents", "requestBody": BODY, "responses": {**ANSWER, **PROBLEMS}},
+        "post": {"operationId": "trackEvents", "requestBody": BODY, "responses": {**RESPONSES, **PROBLEMS}},
     },
     "/simulations": {
-        "post": {"operationId": "simulate", "requestBody": BODY, "responses": {**ANSWER, **PROBLEMS}},
+        "post": {"operationId": "simulate", "requestBody": BODY, "responses": {**RESPONSES, **PROBLEMS}},
     },
 }
 

@@ -57,7 +57,8 @@ def test_a_missing_body_equals_an_empty_object(organization):
     for surface, identifier in ((integration, badge["badgeKey"]), (administration, badge["badgeId"])):
         response = surface.post(f"/members/ana/badges/{identifier}/assign", expect=200)
         assert response["badgeTracking"]["amountAssigned"] == 1
-    assert integration.post(f"/members/ana/badges/{badge['badgeKey']}/unassign", expect=200)
+    unassignment = integration.post(f"/members/ana/badges/{badge['badgeKey']}/unassign", expect=200)["badgeTracking"]
+    assert unassignment["amountAssigned"] == -1
     member_path = f"/members/ana/coupon-books/{book['couponBookKey']}"
     integration.post(f"{member_path}/assign", expect=200)
     integration.post(f"{member_path}/use", expect=200)

@@ -26,7 +26,7 @@ OTHER = {"/shops": {"get": operation("listShops")}}
 
 
 @pytest.fixture(scope="module")
-def served():
+def server():
     return serve(PATHS, other=OTHER)
 
 
@@ -36,16 +36,16 @@ def page(client, path, method="GET", **headers):
 
 
 @pytest.mark.parametrize("hosts", [(), ("one.example", "two.example"), ("one.example, two.example",)])
-def test_a_request_without_exactly_one_host_is_a_400(served, hosts):
+def test_a_request_without_exactly_one_host_is_a_400(server, hosts):
     headers = [("Host", host) for host in hosts] or [("Host", "(none)")]
-    client, _ = served
+    client, _ = server
     reply = client("GET", "/health/live", headers=headers, token=None)
     assert (reply.status, reply.json["type"]) == (400, "/problems/invalid-request")
     assert reply.json["detail"] == "A request of HTTP/1.1 needs one Host header."
 
 
-def test_a_server_is_alive_whatever_the_state_of_its_database(served):
-    client, _ = served
+def test_a_server_is_alive_whatever_the_state_of_its_database(server):
+    client, _ = server
     reply = page(client, "/health/live")
     assert (reply.status, reply.json) == (200, {"status": "live"})
 
@@ -66,8 +66,8 @@ def test_a_server_is_ready_only_if_every_check_succeeds(checks, status, word):
     assert ("retry-after" in reply.headers) == (status == 503)
 
 
-def test_each_surface_serves_its_own_document(served):
-    client, _ = served
+def test_each_surface_serves_its_own_document(server):
+    client, _ = server
     integration = page(client, "/v2/integration/openapi.json")
     administration = page(client, "/v2/administration/openapi.json")
     assert integration.headers["content-type"] == "application/json"
@@ -76,8 +76,8 @@ def test_each_surface_serves_its_own_document(served):
     assert integration.json["components"]["securitySchemes"]["oauth2"]["type"] == "oauth2"
 
 
-def test_the_response_to_a_request_with_the_current_etag_of_a_document_is_304(served):
-    client, _ = served
+def test_the_response_to_a_request_with_the_current_etag_of_a_document_is_304(server):
+    client, _ = server
     path = "/v2/integration/openapi.json"
     tag = page(client, path).headers["etag"]
     unchanged = client("GET", path, headers={"If-None-Match": tag}, token=None)
@@ -104,14 +104,16 @@ def test_the_index_has_the_path_of_the_public_base_url():
     assert "/api/api/" not in html
 
 
-@pytest.mark.parametrize(("surface", "other"), [("integration", "administration"), ("administration", "integration")])
-def test_docs_pages_link_to_each_other_and_load_nothing_from_other_servers(served, surface, other):
-    client, _ = served
+@pytest.mark.parametrize(
+    ("surface", "other_surface"), [("integration", "administration"), ("administration", "integration")]
+)
+def test_docs_pages_link_to_each_other_and_load_nothing_from_other_servers(server, surface, other_surface):
+    client, _ = server
     reply = page(client, f"/v2/{surface}/docs")
     html = reply.content.decode()
     assert reply.status == 200
     assert reply.headers["content-type"] == "text/html; charset=utf-8"
-    assert f'href="../{other}/docs"' in html
+    assert f'href="../{other_surface}/docs"' in html
     assert "http://" not in html
     assert "https://" not in html
     assert "default-src 'none'" in reply.headers["content-security-policy"]
@@ -132,8 +134,8 @@ def _imports(client, script):
 
 
 @pytest.mark.parametrize("name", ["nothing.js", "..%2f__init__.py", "%2e%2e/__init__.py", "reference.js"])
-def test_files_that_are_no_assets_of_the_docs_pages_are_not_served(served, name):
-    client, _ = served
+def test_files_that_are_no_assets_of_the_docs_pages_are_not_served(server, name):
+    client, _ = server
     assert page(client, f"/v2/integration/docs/{name}").status == 404
 
 
@@ -156,8 +158,8 @@ def test_the_key_set_of_the_site_is_served():
     assert reply.headers["cache-control"] == "public, max-age=300"
 
 
-def test_the_index_names_pages_that_exist(served):
-    client, _ = served
+def test_the_index_names_pages_that_exist(server):
+    client, _ = server
     index = page(client, "/").json
 
     def paths(node):
@@ -168,15 +170,15 @@ def test_the_index_names_pages_that_exist(served):
         assert page(client, path).status == 200, path
 
 
-def test_a_page_refuses_methods_other_than_get_head_and_options(served):
-    client, _ = served
+def test_a_page_refuses_methods_other_than_get_head_and_options(server):
+    client, _ = server
     reply = page(client, "/metrics", "POST")
     assert (reply.status, reply.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
     assert reply.headers["content-type"] == "application/problem+json"
 
 
-def test_head_of_a_page_has_no_body(served):
-    client, _ = served
+def test_head_of_a_page_has_no_body(server):
+    client, _ = server
     reply = page(client, "/v2/integration/openapi.json", "HEAD")
     assert (reply.status, reply.content) == (200, b"")
 
@@ -192,8 +194,8 @@ def test_a_page_that_fails_is_a_500_without_the_message_of_the_exception(caplog)
     assert reply.json["type"] == "/problems/internal-error"
 
 
-def test_metrics_count_requests_by_operation_not_by_path(served):
-    client, _ = served
+def test_metrics_count_requests_by_operation_not_by_path(server):
+    client, _ = server
 
     def count(text, operation, status):
         """The number of requests in metrics that are for this operation and had this status."""
@@ -276,8 +278,8 @@ def test_figures_of_queue_and_deliveries_are_reported_once_and_not_by_each_proce
     assert all(line.endswith(" 7.0") and "{" not in line for line in lines)
 
 
-def test_the_type_of_a_problem_is_the_path_of_its_explanation(served):
-    client, _ = served
+def test_the_type_of_a_problem_is_the_path_of_its_explanation(server):
+    client, _ = server
     reply = page(client, "/problems/not-found")
     assert reply.status == 200
     assert reply.headers["content-type"].startswith("text/html")
@@ -296,10 +298,12 @@ def test_every_problem_type_of_the_documents_has_its_page():
 @pytest.mark.slow
 def test_management_pages_are_served_only_on_the_management_port():
     # The clients send their requests to port 80.
-    without_port, _ = serve(PATHS)
-    other_port, _ = serve(PATHS, site=Site(management_port=9090))
-    same_port, _ = serve(PATHS, site=Site(management_port=80))
+    client_without_port, _ = serve(PATHS)
+    client_of_other_port, _ = serve(PATHS, site=Site(management_port=9090))
+    client_of_same_port, _ = serve(PATHS, site=Site(management_port=80))
     for path in ("/metrics", "/", "/v2/integration/docs", "/v2/integration/openapi.json"):
-        assert [client("GET", path).status for client in (without_port, other_port, same_port)] == [200, 404, 200]
+        assert client_without_port("GET", path).status == 200
+        assert client_of_other_port("GET", path).status == 404
+        assert client_of_same_port("GET", path).status == 200
     for path in ("/health/live", "/.well-known/jwks.json", "/problems/not-found", "/docs/page.css", "/docs/page.js"):
-        assert other_port("GET", path).status == 200
+        assert client_of_other_port("GET", path).status == 200

@@ -48,7 +48,7 @@ SCHEMAS = {"Kind": {"type": "string", "enum": ["small", "large"]}}
 
 
 @pytest.fixture(scope="module")
-def served():
+def server():
     return serve(PATHS, SCHEMAS)
 
 
@@ -82,8 +82,8 @@ def served():
         ("&&page=1&", "page", 1),
     ],
 )
-def test_a_query_parameter_reaches_the_handler_in_its_declared_type(served, query, name, value):
-    client, recorder = served
+def test_a_query_parameter_reaches_the_handler_in_its_declared_type(server, query, name, value):
+    client, recorder = server
     reply = client("GET", f"/v2/things?{query}")
     assert reply.status == 200, reply.content
     handler_value = recorder.last.query[name]
@@ -154,50 +154,50 @@ def test_a_query_parameter_reaches_the_handler_in_its_declared_type(served, quer
         ("%FF=1", "?"),
     ],
 )
-def test_the_fault_of_a_query_names_the_wrong_parameter(served, query, name):
-    client, recorder = served
+def test_the_fault_of_a_query_names_the_wrong_parameter(server, query, name):
+    client, recorder = server
     requests_before = len(recorder.requests)
     assert list(client("GET", f"/v2/things?{query}").faults()) == [name]
     # The request does not reach the handler.
     assert len(recorder.requests) == requests_before
 
 
-def test_all_faults_of_a_query_are_reported_at_once(served):
-    client, _ = served
+def test_all_faults_of_a_query_are_reported_at_once(server):
+    client, _ = server
     faults = client("GET", "/v2/things?page=x&limit=1000&colour=red&active=yes&ids=1&name=%FF").faults()
     assert set(faults) == {"page", "limit", "colour", "active", "name"}
 
 
-def test_faults_are_bounded_in_number_and_size(served):
-    client, _ = served
+def test_faults_are_bounded_in_number_and_size(server):
+    client, _ = server
     unknown_parameters = "&".join(f"unknown{number}=1" for number in range(300))
     reply = client("GET", f"/v2/things?{unknown_parameters}&{'x' * 3000}=1&name={'y' * 3000}")
-    assert len(reply.json["errors"]) <= 50
+    assert len(reply.json["errors"]) == 50
     assert len(reply.content) < 10_000
 
 
 @pytest.mark.parametrize(
     "segment", ["abc", "1.0", "+1", "0", "01", "%D9%A1", "9" * 30, "9" * 5000, "1%00", "%FF", "1%0A", "%"]
 )
-def test_a_wrong_path_parameter_is_a_400_that_names_it(served, segment):
-    client, _ = served
+def test_a_wrong_path_parameter_is_a_400_that_names_it(server, segment):
+    client, _ = server
     assert list(client("GET", f"/v2/things/{segment}").faults()) == ["id"]
 
 
-def test_absent_parameters_have_their_default_or_are_left_out(served):
-    client, recorder = served
+def test_absent_parameters_have_their_default_or_are_left_out(server):
+    client, recorder = server
     client("GET", "/v2/defaults?limit=5")
     assert recorder.last.query == {"limit": 5, "order": "id,desc"}
 
 
-def test_a_missing_required_parameter_is_refused_and_an_empty_one_accepted(served):
-    client, _ = served
+def test_a_missing_required_parameter_is_refused_and_an_empty_one_accepted(server):
+    client, _ = server
     assert client("GET", "/v2/needs").faults() == {"must": "must is missing."}
     assert client("GET", "/v2/needs?must=").status == 200
 
 
-def test_a_documented_header_is_checked_and_reaches_the_handler(served):
-    client, recorder = served
+def test_a_documented_header_is_checked_and_reaches_the_handler(server):
+    client, recorder = server
     assert client("GET", "/v2/things", headers={"X-Shop": "b"}).status == 200
     assert recorder.last.headers["x-shop"] == "b"
     assert set(client("GET", "/v2/things", headers={"X-Shop": "c"}).faults()) == {"x-shop"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -26,7 +27,7 @@ class Unavailable(Refusal):
     slug = "unavailable"
 
 
-def raising(error):
+def client_whose_call_raises(error):
     """A client of an application whose dispatcher raises the error."""
 
     def dispatch(request):
@@ -48,7 +49,7 @@ def raising(error):
     ids=lambda argument: type(argument).__name__ if isinstance(argument, Refusal) else None,
 )
 def test_the_kind_of_a_refusal_decides_the_status_of_its_problem(refusal, status, slug):
-    reply = raising(refusal)("GET", "/v2/x")
+    reply = client_whose_call_raises(refusal)("GET", "/v2/x")
     assert reply.status == status
     assert reply.headers["content-type"] == "application/problem+json"
     assert reply.json == {
@@ -74,7 +75,7 @@ def test_the_kind_of_a_refusal_decides_the_status_of_its_problem(refusal, status
     ids=["connection refused", "statement timeout", "lock timeout", "invalidated", "pool"],
 )
 def test_an_unavailable_database_is_a_503(error, caplog):
-    reply = raising(error)("GET", "/v2/x")
+    reply = client_whose_call_raises(error)("GET", "/v2/x")
     assert reply.status == 503
     assert int(reply.headers["retry-after"]) > 0
     assert reply.json["type"] == "/problems/unavailable"
@@ -94,7 +95,7 @@ def test_an_unavailable_database_is_a_503(error, caplog):
     ids=lambda error: type(error).__name__,
 )
 def test_a_failure_returns_no_details_and_logs_one_line_with_its_trace(error, caplog):
-    reply = raising(error)("GET", "/v2/x")
+    reply = client_whose_call_raises(error)("GET", "/v2/x")
     assert reply.status == 500
     assert reply.json["type"] == "/problems/internal-error"
     assert b"secret" not in reply.content
@@ -107,7 +108,8 @@ def test_a_failure_returns_no_details_and_logs_one_line_with_its_trace(error, ca
 
 def test_a_result_that_is_not_json_is_a_500_and_no_broken_response(caplog):
     client, _ = serve(PATHS, dispatch=lambda request: Response(200, object()))
-    assert client("GET", "/v2/x").status == 500
+    reply = client("GET", "/v2/x")
+    assert (reply.status, reply.json["type"]) == (500, "/problems/internal-error")
 
 
 def test_a_problem_without_a_type_of_its_own_has_the_type_about_blank():
@@ -168,8 +170,6 @@ def test_every_response_has_a_request_id():
 
 
 def test_a_websocket_connection_is_refused():
-    import asyncio
-
     client, _ = serve(PATHS)
     messages = []
 

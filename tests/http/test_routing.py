@@ -25,7 +25,7 @@ PATHS = {
 
 
 @pytest.fixture(scope="module")
-def served():
+def server():
     """(client, recorder of the requests) of an application with these paths."""
     return serve(
         PATHS,
@@ -37,16 +37,16 @@ def served():
     )
 
 
-def test_the_operation_of_a_path_gets_typed_path_parameters(served):
-    client, recorder = served
+def test_the_operation_of_a_path_gets_typed_path_parameters(server):
+    client, recorder = server
     assert client("GET", "/v2/books/abc/pages/12").status == 200
     assert recorder.last.operation_id == "getPage"
     assert recorder.last.path == {"code": "abc", "page": 12}
     assert recorder.last.surface == "integration"
 
 
-def test_two_surfaces_can_have_the_same_operation_id(served):
-    client, recorder = served
+def test_two_surfaces_can_have_the_same_operation_id(server):
+    client, recorder = server
     client("GET", "/v2/organizations/7/books")
     assert (recorder.last.surface, recorder.last.operation_id) == ("administration", "listBooks")
     assert recorder.last.path == {"id": 7}
@@ -68,14 +68,14 @@ def test_two_surfaces_can_have_the_same_operation_id(served):
         ("a%3Fb%23c", "a?b#c"),
     ],
 )
-def test_a_percent_encoded_code_in_a_path_reaches_the_handler_decoded(served, segment, code):
-    client, recorder = served
+def test_a_percent_encoded_code_in_a_path_reaches_the_handler_decoded(server, segment, code):
+    client, recorder = server
     assert client("GET", f"/v2/books/{segment}").status == 200
     assert recorder.last.path == {"code": code}
 
 
-def test_a_literal_segment_may_be_percent_encoded(served):
-    client, recorder = served
+def test_a_literal_segment_may_be_percent_encoded(server):
+    client, recorder = server
     # %6F is the letter o.
     assert client("GET", "/v2/b%6Foks").status == 200
     assert recorder.last.operation_id == "listBooks"
@@ -96,8 +96,8 @@ def test_a_literal_segment_may_be_percent_encoded(served):
         "/v2/books/a/b/%0A",
     ],
 )
-def test_an_unknown_path_is_a_404_problem(served, path):
-    client, _ = served
+def test_an_unknown_path_is_a_404_problem(server, path):
+    client, _ = server
     reply = client("GET", path, token=None)
     assert reply.status == 404
     assert reply.headers["content-type"] == "application/problem+json"
@@ -115,22 +115,22 @@ def test_an_unknown_path_is_a_404_problem(served, path):
         ("BREW", "/v2/books", "GET, HEAD, OPTIONS, POST"),
     ],
 )
-def test_a_405_names_every_method_of_the_path(served, method, path, allow):
-    client, _ = served
+def test_a_405_names_every_method_of_the_path(server, method, path, allow):
+    client, _ = server
     reply = client(method, path)
     assert (reply.status, reply.headers["allow"]) == (405, allow)
     assert reply.json["type"] == "/problems/method-not-allowed"
 
 
-def test_a_target_may_be_absolute(served):
-    client, recorder = served
+def test_a_target_may_be_absolute(server):
+    client, recorder = server
     assert client("GET", "http://shop.example/v2/books/abc").status == 200
     assert recorder.last.path == {"code": "abc"}
     assert client("OPTIONS", "*").status == 404
 
 
-def test_options_returns_the_methods_to_any_caller(served):
-    client, _ = served
+def test_options_returns_the_methods_to_any_caller(server):
+    client, _ = server
     reply = client("OPTIONS", "/v2/books", token=None)
     assert (reply.status, reply.headers["allow"], reply.content) == (204, "GET, HEAD, OPTIONS, POST", b"")
 

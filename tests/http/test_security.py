@@ -45,7 +45,7 @@ PATHS = {
 
 
 @pytest.fixture(scope="module")
-def served():
+def server():
     """(client, recorder of the requests) of an application; a token is the name of a caller in `CALLERS`."""
     return serve(PATHS)
 
@@ -61,8 +61,8 @@ def served():
         ("/both", {"admin"}),
     ],
 )
-def test_an_operation_is_allowed_to_callers_who_have_its_scopes(served, path, allowed_callers):
-    client, recorder = served
+def test_an_operation_is_allowed_to_callers_who_have_its_scopes(server, path, allowed_callers):
+    client, recorder = server
     for name in CALLERS:
         reply = client("GET", f"/v2{path}", token=name)
         assert reply.status == (200 if name in allowed_callers else 403), name
@@ -70,16 +70,16 @@ def test_an_operation_is_allowed_to_callers_who_have_its_scopes(served, path, al
             assert recorder.last.caller is CALLERS[name]
 
 
-def test_without_a_token_only_public_operations_are_served(served):
-    client, recorder = served
+def test_without_a_token_only_public_operations_are_served(server):
+    client, recorder = server
     for path in PATHS:
         reply = client("GET", "/v2" + path.replace("{id}", "1"), token=None)
         assert reply.status == (200 if path == "/public" else 401), path
     assert recorder.last.caller is None
 
 
-def test_a_401_challenges_for_a_bearer_token(served):
-    client, _ = served
+def test_a_401_challenges_for_a_bearer_token(server):
+    client, _ = server
     reply = client("GET", "/v2/books", token=None)
     assert reply.headers["www-authenticate"] == 'Bearer realm="loyalty"'
     assert reply.json["type"] == "/problems/unauthorized"
@@ -98,8 +98,8 @@ def test_a_401_challenges_for_a_bearer_token(served):
         pytest.param("Bearer " + "x" * 9000, id="a very long token"),
     ],
 )
-def test_an_invalid_token_is_a_401_with_the_error_invalid_token(served, credentials):
-    client, _ = served
+def test_an_invalid_token_is_a_401_with_the_error_invalid_token(server, credentials):
+    client, _ = server
     reply = client("GET", "/v2/books", headers={"Authorization": credentials})
     assert reply.status == 401
     assert reply.headers["www-authenticate"] == 'Bearer realm="loyalty", error="invalid_token"'
@@ -108,25 +108,25 @@ def test_an_invalid_token_is_a_401_with_the_error_invalid_token(served, credenti
 
 
 @pytest.mark.parametrize("credentials", ["Basic YTpi", "admin", "Digest x", "BearerX admin"])
-def test_credentials_of_other_schemes_count_as_none(served, credentials):
-    client, _ = served
+def test_credentials_of_other_schemes_count_as_none(server, credentials):
+    client, _ = server
     reply = client("GET", "/v2/books", headers={"Authorization": credentials})
     assert (reply.status, reply.headers["www-authenticate"]) == (401, 'Bearer realm="loyalty"')
 
 
-def test_the_scheme_of_a_token_may_be_written_in_any_case(served):
-    client, _ = served
+def test_the_scheme_of_a_token_may_be_written_in_any_case(server):
+    client, _ = server
     assert client("GET", "/v2/books", headers={"Authorization": "bEARER admin"}).status == 200
 
 
-def test_two_authorization_headers_are_no_credentials(served):
-    client, _ = served
+def test_two_authorization_headers_are_no_credentials(server):
+    client, _ = server
     pairs = [("Authorization", "Bearer admin"), ("Authorization", "Bearer admin")]
     assert client("GET", "/v2/books", headers=pairs).status == 401
 
 
-def test_a_403_names_the_missing_scope(served):
-    client, _ = served
+def test_a_403_names_the_missing_scope(server):
+    client, _ = server
     reply = client("POST", "/v2/books", json_body={}, token="reader")
     assert reply.status == 403
     assert "books:write" in reply.json["detail"]
@@ -135,8 +135,8 @@ def test_a_403_names_the_missing_scope(served):
     )
 
 
-def test_credentials_are_checked_before_scopes_and_scopes_before_the_request(served):
-    client, recorder = served
+def test_credentials_are_checked_before_scopes_and_scopes_before_the_request(server):
+    client, recorder = server
     count_before = len(recorder.requests)
     # Both requests are invalid: the body is no JSON, and the id is no number.
     for token, status in ((None, 401), ("reader", 403), ("writer", 400)):
@@ -146,8 +146,8 @@ def test_credentials_are_checked_before_scopes_and_scopes_before_the_request(ser
     assert len(recorder.requests) == count_before
 
 
-def test_the_body_of_a_refused_caller_is_not_read(served):
-    client, _ = served
+def test_the_body_of_a_refused_caller_is_not_read(server):
+    client, _ = server
     for token in (None, "wrong", "reader"):
         client("POST", "/v2/books", body=b"{}", token=token)
         assert client.body_reads == 0
@@ -186,8 +186,8 @@ def test_a_401_of_a_handler_challenges_in_the_scheme_of_the_client():
     assert reply_to_bearer.headers["www-authenticate"] == 'Bearer realm="loyalty", error="invalid_token"'
 
 
-def test_cookies_and_unknown_headers_do_not_reach_a_handler(served):
-    client, recorder = served
+def test_cookies_and_unknown_headers_do_not_reach_a_handler(server):
+    client, recorder = server
     client("GET", "/v2/any", headers={"Cookie": "a=b", "User-Agent": "x", "X-Odd": "1"})
     assert recorder.last.headers == {"authorization": "Bearer admin", "user-agent": "x"}
 
