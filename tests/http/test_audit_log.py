@@ -258,7 +258,9 @@ def test_concurrent_changes_are_reported_in_the_order_of_their_effect(organizati
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(rename, range(1, 13)))
-    changes = [entry["changes"].get("name") for entry in entries_of(organization, order="auditLogId,asc")]
+    changes = [entry["changes"]["name"] for entry in entries_of(organization, order="auditLogId,asc")]
+    # The creation and the 12 changes.
+    assert len(changes) == 1 + 12
     # The old name in each entry is the new name in the entry before it.
     assert [change["from"] for change in changes[1:]] == [change["to"] for change in changes[:-1]]
 

@@ -209,18 +209,17 @@ def test_an_account_with_an_overdraft_authorizes_nothing(shop, member):
     assert (outcome["status"], outcome["error"]["type"]) == ("failed", "/problems/capture-not-supported")
 
 
-def test_points_captured_later_expire_on_the_date_of_the_effect(shop, member):
+def test_points_captured_later_expire_on_the_date_of_the_effect_or_else_by_their_account(clock):
+    shop = Shop(clock.organization)
+    member = shop.member()
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=1)
     account_param = {"ledgerAccountKey": account["ledgerAccountKey"]}
     shop.campaign(running(mint(4, expirationDate="2031-05-01T00:00:00Z", **account_param), mint(3, **account_param)))
     authorize(shop, event(member))
     assert lots(shop, member) == []
     capture_all(shop, member, account)
-    lot_with_date, (amount_without_date, expiry_by_account) = lots(shop, member)
-    assert lot_with_date == (4, "2031-05-01T00:00:00+00:00")
-    assert amount_without_date == 3
-    # One month from now.
-    assert expiry_by_account < "2031-05-01T00:00:00+00:00"
+    # The clock shows 1 March, 10:00 in Madrid. One month later it is 10:00 in summer time, 08:00 in UTC.
+    assert lots(shop, member) == [(4, "2031-05-01T00:00:00+00:00"), (3, "2026-04-01T08:00:00+00:00")]
 
 
 def test_tiers_move_when_the_points_are_captured(shop, member):

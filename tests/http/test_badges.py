@@ -128,9 +128,16 @@ def test_badges_can_be_ordered_by_every_column(badges, integration):
             reverse = direction == "desc"
             ordered_records = sorted(records, key=lambda record: (record[column], record["badgeId"]), reverse=reverse)
             assert ids == [record["badgeId"] for record in ordered_records]
-    # Invalid queries: tags are no column to order by, 25 is the maximum limit.
-    for query in ({"order": "tags"}, {"limit": 26}, {"limit": 0}, {"page": -1}, {"active": "x"}, {"colour": "red"}):
-        integration.get("/badges", expect=400, **query)
+
+
+# The tags are no column to order by, and the maximum limit is 25.
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [("order", "tags"), ("limit", 26), ("limit", 0), ("page", -1), ("active", "x"), ("colour", "red")],
+)
+def test_an_invalid_query_of_the_list_of_badges_is_refused(integration, parameter, value):
+    problem = integration.get("/badges", expect=400, **{parameter: value})
+    assert [fault["parameter"] for fault in problem["errors"]] == [parameter]
 
 
 def test_filters_find_the_same_badges_as_a_full_scan(badges, integration):

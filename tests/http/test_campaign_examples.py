@@ -19,7 +19,7 @@ BLOCK = re.compile(r"^```(http|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Names in angle brackets, without spaces; comparisons in expressions have spaces.
 NAME = re.compile(r"<([a-z][A-Za-z]*)>")
 # Only the first parameters of an effect are shown.
-SHOWN_IN_PART = "params"
+PARTLY_SHOWN = "params"
 
 
 class Exchange(NamedTuple):
@@ -29,7 +29,7 @@ class Exchange(NamedTuple):
     path: str
     headers: str
     body: str
-    answer: Any
+    response: Any
 
 
 def sections(page: str) -> dict[str, list[Exchange]]:
@@ -47,13 +47,13 @@ def exchanges(section: str) -> Iterator[Exchange]:
             head, _, body = content.partition("\n\n")
             request_line, _, headers = head.strip().partition("\n")
             method, path = request_line.split(" ")
-            answer = parse_answer(next_content) if next_kind == "json" else None
-            yield Exchange(method, path, headers, body.strip(), answer)
+            response = parse_response(next_content) if next_kind == "json" else None
+            yield Exchange(method, path, headers, body.strip(), response)
 
 
-def parse_answer(answer: str) -> Any:
+def parse_response(response: str) -> Any:
     """Parse a response of the page; names in angle brackets become strings, also where they stand for numbers."""
-    return exact(re.sub(f'"?{NAME.pattern}"?', r'"<\1>"', answer))
+    return exact(re.sub(f'"?{NAME.pattern}"?', r'"<\1>"', response))
 
 
 def exact(text: str) -> Any:
@@ -66,22 +66,22 @@ def filled(text: str, values: dict[str, Any]) -> str:
     return NAME.sub(lambda name: str(values[name[1]]), text)
 
 
-def compare(page_value: Any, answer: Any, values: dict[str, Any], place: str) -> None:
+def compare(page_value: Any, response: Any, values: dict[str, Any], place: str) -> None:
     """Check that the response has what the page shows; a new name takes its value from the response."""
     if isinstance(page_value, dict):
         for name, part in page_value.items():
-            assert name in answer, f"{place}.{name} is missing in {answer}"
-            compare(part, answer[name], values, f"{place}.{name}")
+            assert name in response, f"{place}.{name} is missing in {response}"
+            compare(part, response[name], values, f"{place}.{name}")
     elif isinstance(page_value, list):
-        answer_items = answer[: len(page_value)] if place.endswith(SHOWN_IN_PART) else answer
-        assert len(answer_items) == len(page_value), f"{place} is {answer}"
-        for index, (part, answer_item) in enumerate(zip(page_value, answer_items, strict=True)):
-            compare(part, answer_item, values, f"{place}[{index}]")
+        response_items = response[: len(page_value)] if place.endswith(PARTLY_SHOWN) else response
+        assert len(response_items) == len(page_value), f"{place} is {response}"
+        for index, (part, response_item) in enumerate(zip(page_value, response_items, strict=True)):
+            compare(part, response_item, values, f"{place}[{index}]")
     elif isinstance(page_value, str) and NAME.fullmatch(page_value):
         name = page_value.strip("<>")
-        assert values.setdefault(name, answer) == answer, f"{place} is {answer}"
+        assert values.setdefault(name, response) == response, f"{place} is {response}"
     else:
-        assert answer == page_value, f"{place} is {answer}"
+        assert response == page_value, f"{place} is {response}"
 
 
 def initial_values(organization: Organization) -> dict[str, Any]:
@@ -146,10 +146,10 @@ def test_no_two_sections_have_one_title():
     assert len(SECTIONS) == sum(len(sections(page)) for page in PAGES)
 
 
-def expected_statuses(answer: Any) -> tuple[int, ...]:
+def expected_statuses(response: Any) -> tuple[int, ...]:
     """The status of the problem that the page shows; if it shows none, those of success."""
-    is_problem = isinstance(answer, dict) and str(answer.get("type", "")).startswith("/problems/")
-    return (answer["status"],) if is_problem else (200, 201)
+    is_problem = isinstance(response, dict) and str(response.get("type", "")).startswith("/problems/")
+    return (response["status"],) if is_problem else (200, 201)
 
 
 def follow(organization: Organization, exchanges: list[Exchange]) -> None:
@@ -162,9 +162,9 @@ def follow(organization: Organization, exchanges: list[Exchange]) -> None:
         headers = dict(line.split(": ") for line in filled(exchange.headers, values).splitlines())
         caller = api.with_token(None) if headers else api
         reply = caller.request(exchange.method, path, body, headers=headers, **dict(parse_qsl(query)))
-        assert reply.status in expected_statuses(exchange.answer), f"{exchange.method} {path}: {reply.text}"
-        if exchange.answer is not None:
-            compare(exchange.answer, reply.json, values, "answer")
+        assert reply.status in expected_statuses(exchange.response), f"{exchange.method} {path}: {reply.text}"
+        if exchange.response is not None:
+            compare(exchange.response, reply.json, values, "response")
 
 
 @pytest.mark.parametrize("title", SECTIONS)

@@ -122,7 +122,9 @@ def test_an_imported_return_claws_points_back_when_it_is_evaluated(shop, member)
         for loyalty_event in shop.events(member)
         if loyalty_event["eventType"].endswith("partially-returned")
     ]
-    assert evaluate(shop, imported_return["loyaltyEventKey"])["result"]["reverted"]
+    result = evaluate(shop, imported_return["loyaltyEventKey"])["result"]
+    reversals = [part for reverted_event in result["reverted"] for part in reverted_event["ledgerTransactions"]]
+    assert [reversal["revertedAmount"] for reversal in reversals] == [10]
     assert shop.balance(member) == 40 - 10
     shop.check_ledger()
 
@@ -202,4 +204,5 @@ def test_a_refused_evaluation_changes_nothing_and_can_be_repeated(shop, member):
 
 def test_events_of_another_organization_are_not_found(shop, member, other_organization):
     key = capture(shop, event(member))
-    assert other_organization.administration.post(f"/events/{key}/evaluate", expect=404)["status"] == 404
+    problem = other_organization.administration.post(f"/events/{key}/evaluate", expect=404)
+    assert problem["type"] == "/problems/not-found"

@@ -37,5 +37,5 @@ def test_members_and_points_are_imported(organization, system):
     # The page shows the first member of the file.
     member = re.search(r"^.*?\n([^,;]+)[,;]", contents["csv", "members"])[1]
     [exchange] = [exchange for exchange in exchanges(TEXT) if exchange.path.endswith(f"/{member}")]
-    compare(exchange.answer, shop.integration.get(exchange.path.removeprefix("/v2")), {}, exchange.path)
+    compare(exchange.response, shop.integration.get(exchange.path.removeprefix("/v2")), {}, exchange.path)
     shop.check_ledger()

@@ -36,7 +36,7 @@ def test_the_files_of_the_page_lead_to_the_responses_on_the_page(organization, s
         )
     for exchange in exchanges(section):
         response = shop.integration.get(exchange.path.removeprefix("/v2"))
-        compare(exchange.answer, response, {}, exchange.path)
+        compare(exchange.response, response, {}, exchange.path)
     # The files of the page give ana 300 points, and two achievements and a count of 7.
     assert (times_and_count(shop, "ana", mission), shop.balance("ana")) == ((2, 7), 300)
     # The tenth coffee achieves the mission and pays 50 points.
