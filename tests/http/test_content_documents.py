@@ -71,19 +71,32 @@ def test_locales_are_versions_of_one_document(drinks):
     assert get(path, locale="fr", expect=404)["type"] == "/problems/not-found"
     assert get(path, expect=400)["errors"][0]["parameter"] == "locale"
     assert get(path, locale="default", expect=400)["errors"][0]["parameter"] == "locale"
-    integration = drinks.integration
+
+
+def test_a_deleted_version_is_not_found_until_it_is_written_again(drinks):
+    integration, path = drinks.integration, f"{drinks.documents}/{KEY}"
+    for locale in ("default", "es"):
+        drinks.put({"title": locale}, key=KEY, locale=locale)
     deleted_document = integration.delete(path, locale="es", expect=200)["document"]
     assert deleted_document["attrs"] == {"title": "es"}
     for call in (integration.get, integration.delete):
         call(path, locale="es", expect=404)
     integration.patch(path, {}, locale="es", expect=404)
-    assert get(f"{path}/locales")["locales"] == ["", "pt-BR"]
+    assert integration.get(f"{path}/locales")["locales"] == [""]
     recreated_document = drinks.put({"title": "again"}, key=KEY, locale="es")
     assert recreated_document["createdAt"] > deleted_document["createdAt"]
-    for locale in ("", "es", "pt-BR"):
-        integration.delete(path, locale=locale, expect=200)
-    get(f"{path}/locales", expect=404)
-    assert drinks.search()["totalCount"] == 0
+    assert integration.get(path, locale="es")["document"] == recreated_document
+
+
+def test_a_document_is_deleted_with_its_last_version(drinks):
+    path = f"{drinks.documents}/{KEY}"
+    for locale in ("default", "es"):
+        drinks.put({}, key=KEY, locale=locale)
+    for locale in ("", "es"):
+        assert drinks.search(locale=locale)["totalCount"] == 1
+        drinks.integration.delete(path, locale=locale, expect=200)
+        assert drinks.search(locale=locale)["totalCount"] == 0
+    drinks.integration.get(f"{path}/locales", expect=404)
 
 
 def test_a_slug_of_several_documents_identifies_the_oldest(drinks):

@@ -116,12 +116,16 @@ def test_a_locked_code_of_a_list_is_reserved_for_its_member(shop, books):
     assert ana.lock(expect=409, code="A", autoAssign=True) == LOCKED
     assert ana.use(lock, expect=400, code="B") == "/problems/invalid-request"
     assert ana.use(lock)["code"] == "A"
-    # In a book with only one code, another member gets it after the lock was released.
+
+
+def test_a_code_of_a_list_is_assigned_to_another_member_after_its_lock_was_released(shop, books):
     book = books.make("C", type="list")
-    ana = Holder(shop, book)
+    ana, ben = Holder(shop, book), Holder(shop, book)
     lock = ana.lock(autoAssign=True)
-    assert (lock["code"], ana.release(lock)) == ("C", lock)
-    assert Holder(shop, book).assign()["code"] == "C"
+    assert lock["code"] == "C"
+    assert ben.assign(expect=409) == OUT_OF_STOCK
+    assert ana.release(lock) == lock
+    assert ben.assign()["code"] == "C"
 
 
 def test_codes_are_generated_for_locks(shop, books):

@@ -341,7 +341,7 @@ def test_a_new_member_can_have_the_erased_id_and_old_tokens_remain_invalid(api):
     assert new_member["memberId"] != old_member["memberId"]
     assert surface_of_old_member.request("GET", path).status == 401
     assert content.shown_to("free-again", token=organization.member_token("free-again")) == [document["documentKey"]]
-    assert all(ledger_balance["balance"] == 0 for ledger_balance in new_member["ledgerBalances"])
+    assert [ledger_balance["balance"] for ledger_balance in new_member["ledgerBalances"]] == [0]
 
 
 @pytest.mark.slow
