@@ -88,7 +88,7 @@ class TestRounding:
         # 12 months after each mint; the second lot lives until the end of that year.
         assert lots_of(points, ana) == {"2026-02-10T09:00:00Z": 100, "2026-12-31T23:00:00Z": 1}
 
-    def test_settings_without_effect_are_refused(self, clock):
+    def test_a_rounding_without_months_and_an_unknown_time_zone_are_refused(self, clock):
         path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
 

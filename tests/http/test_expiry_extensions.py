@@ -338,7 +338,8 @@ class TestEffect:
         shop = Shop(clock.organization)
         campaign = shop.campaign(running(effect("extend-expiry", months=1)), eventType=GENERIC)
         action = running(effect("extend-expiry", **params))
-        shop.administration.post(f"/campaigns/{campaign['campaignId']}/actions", action, expect=400)
+        problem = shop.administration.post(f"/campaigns/{campaign['campaignId']}/actions", action, expect=400)
+        assert {fault["pointer"].startswith("/effects/items/0/params") for fault in problem["errors"]} == {True}
 
 
 class TestReads:

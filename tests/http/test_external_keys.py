@@ -19,15 +19,15 @@ def records(request, organization):
 
 
 def test_a_record_is_shown_with_its_key_and_found_by_it(records):
-    lower, upper = records.create("one", externalKey="a:1"), records.create("two", externalKey="A:1")
-    without_key, with_null = records.create("three"), records.create("four", externalKey=None)
+    lower_case, upper_case = records.create("one", externalKey="a:1"), records.create("two", externalKey="A:1")
+    record_without_key, record_with_null = records.create("three"), records.create("four", externalKey=None)
     keys = {records.identity(record): record["externalKey"] for record in records.listed(limit=25)}
-    assert keys[records.identity(lower)] == "a:1"
-    assert keys[records.identity(upper)] == "A:1"
-    assert keys[records.identity(without_key)] is None
-    assert keys[records.identity(with_null)] is None
+    assert keys[records.identity(lower_case)] == "a:1"
+    assert keys[records.identity(upper_case)] == "A:1"
+    assert keys[records.identity(record_without_key)] is None
+    assert keys[records.identity(record_with_null)] is None
     [matching_record] = records.listed(externalKey="a:1")
-    assert records.identity(matching_record) == records.identity(lower)
+    assert records.identity(matching_record) == records.identity(lower_case)
     # A part of a key finds nothing.
     assert records.listed(externalKey="a") == []
 

@@ -37,8 +37,11 @@ def enrol_with_lots(shop, expiry):
     return member
 
 
-def expire_in_steps(shop, members, max_lots, monkeypatch):
-    """Run the job; return the number of lots whose expiry is left, and the members' balances, after each step."""
+def expire_in_steps(shop, members, monkeypatch, *, max_lots):
+    """Run the job, each step of which expires up to `max_lots` lots.
+
+    Returns the number of lots whose expiry is left, and the members' balances, after each step.
+    """
     monkeypatch.setattr(expire, "MAX_EXPIRED_LOTS", max_lots)
     steps = []
     for _ in jobs._expire_batches(shop.organization.api.engine, shop.organization.id):
@@ -48,7 +51,7 @@ def expire_in_steps(shop, members, max_lots, monkeypatch):
     return steps
 
 
-def reported(shop):
+def events_of_expiries_and_tiers(shop):
     """The types, amounts and reasons of the events of expiries and tiers, in alphabetical order."""
     events = [row for row in shop.rows("events") if row.event_type != "member-created"]
     return sorted([(row.event_type, row.payload.get("amount"), row.reason) for row in events], key=str)
@@ -65,8 +68,9 @@ def test_steps_have_the_outcome_of_the_expiry_of_all_lots_at_once(api, shop, mon
         # Points whose expiry is left to the next step are not in the balance, and cannot be burned.
         shop.campaign(running(spend(2), mint(1), rule="balances['points'] <= 8.0"), eventType="points-expired")
         member = enrol_with_lots(shop, "created_at")
-        steps = expire_in_steps(shop, [member], max_lots, monkeypatch)
-        return [lot_count for lot_count, _ in steps], (shop.balance(member), expired_amount(shop), reported(shop))
+        steps = expire_in_steps(shop, [member], monkeypatch, max_lots=max_lots)
+        outcome = (shop.balance(member), expired_amount(shop), events_of_expiries_and_tiers(shop))
+        return [lot_count for lot_count, _ in steps], outcome
 
     other_shop = Shop(api.organization())
     TierSchedule.new(other_shop, Silver=10, Gold=20)
@@ -74,23 +78,28 @@ def test_steps_have_the_outcome_of_the_expiry_of_all_lots_at_once(api, shop, mon
     lots_left_by_step, outcome = run(shop, max_lots)
     assert outcome == outcome_at_once
     balance, expired, events = outcome
-    assert (balance, expired) == (8 - EXPIRED_LOTS, 3 * EXPIRED_LOTS)
+    # For each expired lot of 3 points, the campaign burns 2 of the 8 points and mints 1.
+    assert (balance, expired) == (8 - EXPIRED_LOTS * (2 - 1), 3 * EXPIRED_LOTS)
     assert events.count(("points-expired", 3, "Points had expired.")) == EXPIRED_LOTS
     assert (lots_left_at_once, lots_left_by_step) == ([0], lots_left)
 
 
 def test_the_next_step_begins_with_the_first_wallet_that_has_lots_left(shop, monkeypatch):
     members = [enrol_with_lots(shop, "created_at") for _ in range(2)]
-    assert expire_in_steps(shop, members, 3, monkeypatch) == [(lot_count, [8, 8]) for lot_count in (7, 4, 1, 0)]
+    steps = expire_in_steps(shop, members, monkeypatch, max_lots=3)
+    # Three of the 10 lots of both members expire in each step.
+    assert steps == [(lot_count, [8, 8]) for lot_count in (10 - 3, 10 - 6, 10 - 9, 0)]
     assert expired_amount(shop) == 2 * 3 * EXPIRED_LOTS
 
 
 def test_an_expiry_of_many_lots_is_reported_in_parts(shop, monkeypatch):
     shop.campaign(running(mint(1)), eventType="points-expired")
     member = enrol_with_lots(shop, "now()")
-    assert expire_in_steps(shop, [member], 2, monkeypatch) == [(3, [8 + 1]), (1, [8 + 2]), (0, [8 + 3])]
-    amounts = [amount for event_type, amount, _ in reported(shop) if event_type == "points-expired"]
-    assert amounts == [3, 6, 6]
+    steps = expire_in_steps(shop, [member], monkeypatch, max_lots=2)
+    assert steps == [(3, [8 + 1]), (1, [8 + 2]), (0, [8 + 3])]
+    events = events_of_expiries_and_tiers(shop)
+    # One lot of 3 points, and twice two lots.
+    assert [amount for event_type, amount, _ in events if event_type == "points-expired"] == [3, 2 * 3, 2 * 3]
 
 
 def test_a_call_posts_all_expired_lots_of_its_member(shop, monkeypatch):
