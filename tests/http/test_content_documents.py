@@ -180,7 +180,8 @@ def test_an_update_changes_only_the_fields_it_sends(organization, drinks):
         document = updated_document
     updated_document = drinks.integration.patch(path, {"dayOfWeekSchedule": None}, locale="")["document"]
     assert "dayOfWeekSchedule" not in updated_document
-    drinks.integration.patch(path, {"fromDate": "2027-01-01T00:00:00Z"}, locale="", expect=400)
+    problem = drinks.integration.patch(path, {"fromDate": "2027-01-01T00:00:00Z"}, locale="", expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == ["/toDate"]
 
 
 def test_a_version_cannot_move_to_another_locale(drinks):

@@ -193,4 +193,5 @@ def test_the_dead_letter_list_can_be_paged_ordered_and_filtered(shop, cure):
     assert count_and_keys(eventType="cup") == (2, [keys[2], keys[0]])
     assert count_and_keys(eventType="cup", page=1, limit=1) == (2, [keys[0]])
     assert count_and_keys(page=7) == (3, [])
-    shop.administration.get("/events/dead-letters", order="place", expect=400)
+    problem = shop.administration.get("/events/dead-letters", order="place", expect=400)
+    assert [fault["parameter"] for fault in problem["errors"]] == ["order"]

@@ -116,4 +116,5 @@ def test_an_invalid_query_of_the_catalogue_is_refused(administration, parameter,
 def test_an_unknown_effect_is_not_found(administration):
     assert administration.get("/effects/give-cake", expect=404)["type"] == "/problems/not-found"
     # An id of an effect has no spaces.
-    administration.get("/effects/Mint%20points", expect=400)
+    problem = administration.get("/effects/Mint%20points", expect=400)
+    assert [fault["parameter"] for fault in problem["errors"]] == ["effectId"]

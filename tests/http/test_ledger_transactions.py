@@ -337,7 +337,8 @@ def test_the_list_of_a_member_has_the_rows_of_the_members_wallet_on_all_accounts
     assert find_movements(toExternalEventDate=(START + timedelta(hours=1)).isoformat()) == [("mint", 10)]
     assert find_movements(order="amount") == [("transfer", 4), ("mint", 10), ("mint", 30)]
     assert find_movements(limit=1, page=1) == [("mint", 30)]
-    organization.integration.get(path, walletId=wallet, expect=400)
+    problem = organization.integration.get(path, walletId=wallet, expect=400)
+    assert [fault["parameter"] for fault in problem["errors"]] == ["walletId"]
     organization.integration.get("/members/nobody/ledger-transactions", expect=404)
 
 

@@ -146,13 +146,27 @@ def test_impossible_and_unknown_ids_are_reported_as_not_existing(integration, ad
     assert batch["notFound"] == [0, -5, 2**62]
 
 
-def test_an_empty_list_of_ids_is_accepted_and_a_malformed_one_refused(integration, administration):
+def test_an_empty_list_of_ids_is_accepted(integration, administration):
     assert integration.post("/members/exists", {"loyaltyMemberIds": []}, expect=200) == {"loyaltyMembers": []}
     assert administration.post("/members/batch-get", {"memberIds": []}, expect=200) == {"members": [], "notFound": []}
-    integration.post("/members/exists", {}, expect=400)
-    integration.post("/members/exists", {"loyaltyMemberIds": [7]}, expect=400)
-    integration.post("/members/exists", {"loyaltyMemberIds": ["a\x00"]}, expect=400)
-    administration.post("/members/batch-get", {"memberIds": ["ana"]}, expect=400)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/loyaltyMemberIds"),
+        ({"loyaltyMemberIds": [7]}, "/loyaltyMemberIds/0"),
+        ({"loyaltyMemberIds": ["a\x00"]}, "/loyaltyMemberIds/0"),
+    ],
+)
+def test_a_malformed_list_of_loyalty_member_ids_is_refused(integration, body, pointer):
+    problem = integration.post("/members/exists", body, expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == [pointer]
+
+
+def test_a_list_of_member_ids_has_only_numbers(administration):
+    problem = administration.post("/members/batch-get", {"memberIds": ["ana"]}, expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == ["/memberIds/0"]
 
 
 def test_names_that_consist_only_of_blanks_are_refused(organization, integration, administration):
