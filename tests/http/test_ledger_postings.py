@@ -297,7 +297,12 @@ def test_rows_of_a_member_include_the_consumed_lots(organization):
     )
     assert mint["lots"] == {"count": 0, "consumed": []}
     assert "lots" not in organization.integration.get(path)["results"][0]
-    organization.integration.get(path, include="coupons", expect=400)
+
+
+def test_a_part_that_transactions_do_not_have_cannot_be_included(organization):
+    path = f"/members/{organization.member()['loyaltyMemberId']}/ledger-transactions"
+    problem = organization.integration.get(path, include="coupons", expect=400)
+    assert [fault["parameter"] for fault in problem["errors"]] == ["include"]
 
 
 def test_expired_points_cannot_be_spent(organization):
@@ -402,7 +407,8 @@ def test_points_of_a_wallet_can_be_burned_by_its_path(points, overdrawable):
     # 4 of the 10 points are burned and 5 on hold, so only 1 is available.
     assert points.admin.post(path, {"amount": 2}, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.admin.post(path, {"amount": 5, **DETAILS}, expect=409)["type"] == "/problems/key-reused"
-    points.admin.post(path, {"amount": 1, "fiatValue": 1}, expect=400)
+    problem = points.admin.post(path, {"amount": 1, "fiatValue": 1}, expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == ["/fiatValue"]
     points.admin.post(f"{points.path}/wallets/{2**60}/burn", {"amount": 1}, expect=404)
     path = f"{overdrawable.path}/wallets/{wallet}/burn"
     [overdraft] = points.admin.post(path, {"amount": 9, "allowOverdraft": True}, expect=200)["transactions"]
@@ -482,18 +488,26 @@ def test_a_set_is_posted_entirely_or_not_at_all(points, organization):
     ]
     assert points.admin.post(path, {"create": failing_set}, expect=409)["type"] == "/problems/insufficient-balance"
     assert points.rows(systemUniqueKey="set-2") == []
-    # The account has two decimals.
-    invalid_set = [mint_of_moons, {**mint, "amount": Decimal("0.001")}]
-    problem = points.admin.post(path, {"create": invalid_set}, expect=400)
-    assert [error["pointer"] for error in problem["errors"]] == ["/create/1/amount"]
-    problem = points.admin.post(path, {"create": [{"amount": 1, "fromWalletId": None, "toWalletId": ana}]}, expect=400)
-    assert [error["pointer"] for error in problem["errors"]] == ["/create/0/ledgerAccountId"]
-    points.admin.post(path, {"create": []}, expect=400)
-    # A set has at most 100 items.
-    points.admin.post(path, {"create": [transfer] * 101}, expect=400)
     # Only the first set was posted.
     assert (points.balance(ana), points.balance(ben), moons.balance(ana)) == (10 - 4, 4 - 3, 9)
     assert points.verify() == []
+
+
+def test_a_malformed_set_is_refused_with_the_field(points):
+    ana = points.wallet()
+    mint_without_account = {"amount": 1, "fromWalletId": None, "toWalletId": ana}
+    mint = {**mint_without_account, "ledgerAccountId": points.account_id}
+    for create, pointer in (
+        # The account has two decimals.
+        ([mint, {**mint, "amount": Decimal("0.001")}], "/create/1/amount"),
+        ([mint_without_account], "/create/0/ledgerAccountId"),
+        ([], "/create"),
+        # A set has at most 100 items.
+        ([mint] * 101, "/create"),
+    ):
+        problem = points.admin.post(f"{points.ledger_path}/transaction-sets", {"create": create}, expect=400)
+        assert [error["pointer"] for error in problem["errors"]] == [pointer]
+    assert points.balance(ana) == 0
 
 
 def test_a_repeated_set_gets_its_first_response_in_any_order_and_a_changed_one_is_refused(points):

@@ -279,11 +279,22 @@ def test_either_all_captures_of_a_request_succeed_or_none(points, ana_with_100):
     assert points.capture((hold_of_10, 10), (hold_of_20, None)) == {"ok": True}
     assert points.balance(ana_with_100) == 100 - 1 - 10 - 20
     assert points.capture((hold_of_10, 10), expect=409)["type"] == "/problems/not-pending"
-    for body in ({"transactions": []}, {"transactions": [{"ledgerTransactionId": "x"}]}, {}):
-        points.admin.post(f"{points.path}/captures", body, expect=400)
-    # A request has at most 100 captures.
-    points.capture(*[(hold_of_10, None)] * 101, expect=400)
     assert points.verify() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/transactions"),
+        ({"transactions": []}, "/transactions"),
+        # A request has at most 100 captures.
+        ({"transactions": [{"ledgerTransactionId": "1"}] * 101}, "/transactions"),
+        ({"transactions": [{"ledgerTransactionId": "x"}]}, "/transactions/0/ledgerTransactionId"),
+    ],
+)
+def test_malformed_captures_are_refused_with_the_field(points, body, pointer):
+    problem = points.admin.post(f"{points.path}/captures", body, expect=400)
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
 
 def batch_revert(points, *ids, **more):
@@ -361,7 +372,7 @@ def test_a_batch_of_reverts_returns_a_result_for_each_transaction(
     # Nothing is returned about the two unknown transactions.
     foreign_failure, _repeated_failure, unknown_failure = response["failed"]
     assert (foreign_failure["ledgerKey"], unknown_failure["ledgerKey"]) == (None, None)
-    assert all(r["transactions"] == [] for r in response["failed"])
+    assert [r["transactions"] for r in response["failed"]] == [[], [], []]
     # The burns of 8 each, and the values that their reverts return.
     assert points.wallet_of(ana_with_100)["totalFiatValue"] == 8 + 8 - 3 - 8
     assert foreign_points.rows()[0]["status"] == SETTLED

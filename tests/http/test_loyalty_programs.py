@@ -159,7 +159,8 @@ def test_programs_are_listed_filtered_and_ordered(organization, create):
     assert list_ids(order="name,desc") == [default_id, inactive_id, active_id]
     assert list_ids(order="active,asc")[0] == inactive_id
     assert list_ids(order="loyaltyProgramId,asc") == [default_id, inactive_id, active_id]
-    assert organization.administration.get("/loyalty-programs", order="ledgerId", expect=400)
+    problem = organization.administration.get("/loyalty-programs", order="ledgerId", expect=400)
+    assert [fault["parameter"] for fault in problem["errors"]] == ["order"]
 
 
 def test_paging_of_the_list_is_deprecated(organization, create):
@@ -171,10 +172,15 @@ def test_paging_of_the_list_is_deprecated(organization, create):
     assert reply.headers["Deprecation"].startswith("@")
     assert organization.administration.get("/loyalty-programs", page=7) == {"loyaltyPrograms": []}
     assert "Deprecation" not in organization.administration.request("GET", "/loyalty-programs").headers
-    organization.administration.get("/loyalty-programs", limit=101, expect=400)
+
+
+def test_a_page_has_at_most_100_programs(organization):
+    problem = organization.administration.get("/loyalty-programs", limit=101, expect=400)
+    assert [fault["parameter"] for fault in problem["errors"]] == ["limit"]
 
 
 def test_all_faults_of_a_body_are_reported_at_once(organization):
     body = {"ledgerId": "one", "colour": "red", "setAsDefault": 1}
     faults = organization.administration.post("/loyalty-programs", body, expect=400)["errors"]
-    assert {fault["pointer"] for fault in faults} >= {"/ledgerId", "/colour", "/setAsDefault"}
+    # The description is missing.
+    assert {fault["pointer"] for fault in faults} == {"/ledgerId", "/colour", "/setAsDefault", "/description"}

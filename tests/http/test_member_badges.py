@@ -68,12 +68,12 @@ def test_the_amount_defaults_to_1_and_the_key_is_generated(shop, badge, member):
 
 
 def test_each_member_has_a_balance_for_each_badge(shop, badges, badge, member):
-    other, spare = shop.member(), badges.create()
+    other_member, other_badge = shop.member(), badges.create()
     badges.assign(member, badge, amount=3)
     badges.unassign(member, badge, amount=1)
-    badges.assign(other, badge)
-    assert (badges.balance(member, badge), badges.balance(member, spare)) == (2, 0)
-    assert (badges.balance(other, badge), badges.balance(other, spare)) == (1, 0)
+    badges.assign(other_member, badge)
+    assert (badges.balance(member, badge), badges.balance(member, other_badge)) == (3 - 1, 0)
+    assert (badges.balance(other_member, badge), badges.balance(other_member, other_badge)) == (1, 0)
     balance = shop.integration.get(f"/members/{member}/badges/{badge['badgeKey']}/balance")["balance"]
     assert balance == {
         "badgeId": badge["badgeId"],
@@ -359,7 +359,8 @@ def test_an_identifier_that_is_neither_an_id_nor_a_key_is_refused(shop, member, 
 
 def test_an_id_has_at_most_18_digits(shop, member):
     shop.administration.get(f"/members/{member}/badges/{10**18 - 1}/balance", expect=404)
-    shop.administration.get(f"/members/{member}/badges/{10**18}/balance", expect=400)
+    problem = shop.administration.get(f"/members/{member}/badges/{10**18}/balance", expect=400)
+    assert [fault["parameter"] for fault in problem["errors"]] == ["badgeIdentifier"]
 
 
 # --- the list ------------------------------------------------------------------------------------------------
@@ -448,4 +449,5 @@ def test_a_page_after_the_last_has_the_total_of_the_badges_that_the_member_holds
     "query", [{"order": "tags"}, {"limit": 26}, {"limit": 0}, {"page": -1}, {"badgeKeys": "early"}, {"colour": "red"}]
 )
 def test_invalid_parameters_of_the_list_are_refused(shop, member, query):
-    shop.integration.get(f"/members/{member}/badges", expect=400, **query)
+    problem = shop.integration.get(f"/members/{member}/badges", expect=400, **query)
+    assert [error["parameter"] for error in problem["errors"]] == list(query)

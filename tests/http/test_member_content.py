@@ -145,15 +145,15 @@ def test_a_document_is_shown_only_to_members_of_one_of_its_audiences(organizatio
 
 
 def test_each_document_is_shown_once_in_the_requested_locale_or_the_default_one(shop, clock):
-    translated, default, spanish, with_draft = (document_key() for _ in range(4))
+    translated_key, default_key, spanish_key, key_with_draft = (document_key() for _ in range(4))
     for key, locale, status in (
-        (translated, "default", "published"),
-        (translated, "es", "published"),
-        (translated, "pt", "published"),
-        (default, "default", "published"),
-        (spanish, "es", "published"),
-        (with_draft, "default", "published"),
-        (with_draft, "es", "draft"),
+        (translated_key, "default", "published"),
+        (translated_key, "es", "published"),
+        (translated_key, "pt", "published"),
+        (default_key, "default", "published"),
+        (spanish_key, "es", "published"),
+        (key_with_draft, "default", "published"),
+        (key_with_draft, "es", "draft"),
     ):
         shop.put({"displayOrder": 1 if locale == "default" else 2}, key=key, locale=locale, status=status)
     path = "/members/ana/content/collections/drinks/documents"
@@ -163,9 +163,9 @@ def test_each_document_is_shown_once_in_the_requested_locale_or_the_default_one(
         items = shop.integration.get(path, **query)["items"]
         return [(item["documentKey"], item["locale"]) for item in items]
 
-    assert versions() == [(with_draft, ""), (default, ""), (translated, "")]
+    assert versions() == [(key_with_draft, ""), (default_key, ""), (translated_key, "")]
     assert sorted(versions(locale="es")) == sorted(
-        [(with_draft, ""), (spanish, "es"), (default, ""), (translated, "es")]
+        [(key_with_draft, ""), (spanish_key, "es"), (default_key, ""), (translated_key, "es")]
     )
     # No document has French content: all are shown in the default locale.
     assert sorted(versions(locale="fr")) == sorted(versions())
@@ -219,19 +219,24 @@ def test_documents_about_coupons_are_shown_while_their_coupon_book_is_shown(orga
 
 
 def test_documents_are_paged_and_ordered(shop, clock):
-    third, first, second = (shop.put({"displayOrder": number})["documentKey"] for number in (3, 1, 2))
+    key_of_3, key_of_1, key_of_2 = (shop.put({"displayOrder": number})["documentKey"] for number in (3, 1, 2))
+    key_without_order = shop.put({})["documentKey"]
+    assert shown_keys(shop) == [key_without_order, key_of_2, key_of_1, key_of_3]
     # Documents without the field come last in both directions.
-    unordered = shop.put({})["documentKey"]
-    assert shown_keys(shop) == [unordered, second, first, third]
-    assert shown_keys(shop, sort="displayOrder:asc") == [first, second, third, unordered]
-    assert shown_keys(shop, sort="displayOrder:desc") == [third, second, first, unordered]
-    assert shown_keys(shop, sort="createdAt:asc") == [third, first, second, unordered]
+    assert shown_keys(shop, sort="displayOrder:asc") == [key_of_1, key_of_2, key_of_3, key_without_order]
+    assert shown_keys(shop, sort="displayOrder:desc") == [key_of_3, key_of_2, key_of_1, key_without_order]
+    assert shown_keys(shop, sort="createdAt:asc") == [key_of_3, key_of_1, key_of_2, key_without_order]
     response = shop.integration.get("/members/ana/collections/drinks/documents", limit=2, page=1)
-    assert [item["documentKey"] for item in response["items"]] == [first, third]
+    assert [item["documentKey"] for item in response["items"]] == [key_of_1, key_of_3]
     assert response["totalCount"] == 4
     assert shop.integration.get("/members/ana/collections/drinks/documents", limit=2, page=9)["totalCount"] == 4
-    for query in ({"sort": "colour:asc"}, {"limit": 201}, {"order": "x"}):
-        shop.integration.get("/members/ana/collections/drinks/documents", expect=400, **query)
+
+
+@pytest.mark.parametrize(("parameter", "value"), [("sort", "colour:asc"), ("limit", 201), ("order", "x")])
+def test_an_invalid_query_of_the_content_of_a_member_is_refused(shop, parameter, value):
+    path = "/members/ana/collections/drinks/documents"
+    problem = shop.integration.get(path, expect=400, **{parameter: value})
+    assert [fault["parameter"] for fault in problem["errors"]] == [parameter]
 
 
 def test_all_processes_show_changed_content_despite_their_caches(shop, organization, monkeypatch):
@@ -264,11 +269,10 @@ def test_all_processes_show_changed_content_despite_their_caches(shop, organizat
     audience = organization.administration.post("/audiences", body)["audience"]
     only_vips = {"audienceKeys": [audience["audienceKey"]]}
     assert shown_after(lambda: shop.put({}, **only_vips)) == [2, 2]
-    tagged = {"profile": {"tags": ["vip"]}}
-    assert shown_after(lambda: organization.integration.patch("/members/ana", tagged)) == [3, 3]
-    inactive = {**body, "active": False}
-    change = lambda: organization.administration.put(f"/audiences/{audience['audienceId']}", inactive)  # noqa: E731
-    assert shown_after(change) == [2, 2]
+    vip_profile = {"profile": {"tags": ["vip"]}}
+    assert shown_after(lambda: organization.integration.patch("/members/ana", vip_profile)) == [3, 3]
+    path_of_audience, inactive_body = f"/audiences/{audience['audienceId']}", {**body, "active": False}
+    assert shown_after(lambda: organization.administration.put(path_of_audience, inactive_body)) == [2, 2]
     list_audience = organization.administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
     assert shown_after(lambda: shop.put({}, audienceKeys=[list_audience["audienceKey"]])) == [2, 2]
     member_id = organization.integration.get("/members/ana")["loyaltyMember"]["memberId"]

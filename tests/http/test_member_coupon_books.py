@@ -82,8 +82,14 @@ def test_books_are_paged_and_ordered(books, ana):
     assert keys(list_books(books, ana)) == book_keys[::-1]
     assert keys(list_books(books, ana, order="rankingIndex")) == book_keys[::-1]
     assert keys(list_books(books, ana, order="name,desc", limit=1, page=1)) == book_keys[3:4]
-    for invalid_query in ({"order": "totalAssigned"}, {"limit": 101}, {"limit": 0}, {"search": "x"}):
-        books.organization.integration.get(f"/members/{ana}/coupon-books", expect=400, **invalid_query)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"), [("order", "totalAssigned"), ("limit", 101), ("limit", 0), ("search", "x")]
+)
+def test_an_invalid_query_of_the_books_of_a_member_is_refused(books, ana, parameter, value):
+    problem = list_books(books, ana, expect=400, **{parameter: value})
+    assert [fault["parameter"] for fault in problem["errors"]] == [parameter]
 
 
 @pytest.mark.parametrize("query", [{}, {"withStockOnly": True}], ids=["without stock", "with stock"])
@@ -94,8 +100,8 @@ def test_only_the_books_of_the_page_are_read_as_a_whole(api, books, ana, query):
         page = list_books(books, ana, page=1, limit=2, order="couponBookId", **query)
     assert page["totalCount"] == 5
     assert page["results"] == [{**book, "eligible": True, "exclusionReasons": []} for book in all_books[2:4]]
-    [of_whole_books] = parameters
-    assert of_whole_books["coupon_book_id"] == [book["couponBookId"] for book in all_books[2:4]]
+    [parameters_of_statement] = parameters
+    assert parameters_of_statement["coupon_book_id"] == [book["couponBookId"] for book in all_books[2:4]]
 
 
 def test_an_empty_page_reads_no_book_as_a_whole(api, books, ana):

@@ -253,12 +253,15 @@ def test_a_member_without_progress_has_all_missions_at_zero(scan):
     ],
 )
 def test_invalid_parameters_are_refused(scan, query):
-    scan.shop.administration.get(scan.path, expect=400, **query)
+    problem = scan.shop.administration.get(scan.path, expect=400, **query)
+    assert [error["parameter"] for error in problem["errors"]] == list(query)
 
 
 def test_the_missions_of_an_unknown_member_are_not_found(scan, other_organization):
     foreign_member = other_organization.member()["loyaltyMemberId"]
     for member_id in (10**9, member_id_of(Shop(other_organization), foreign_member)):
         scan.shop.administration.get(f"/members/{member_id}/missions", expect=404)
-    # The missions count orders, so a generic event does not change them.
+
+
+def test_missions_that_count_orders_do_not_count_a_generic_event(scan):
     assert scan.shop.track_one(event(scan.member))["missions"] == []

@@ -287,12 +287,15 @@ def test_a_cursor_that_no_response_returned_is_refused(shop, cursor):
     assert [fault["parameter"] for fault in problem["errors"]] == ["cursor"]
 
 
-def test_the_timeline_needs_the_role_to_read_members(shop, other_organization):
-    ana = shop.member()
-    for roles, status in ((("members:read",), 200), (("ledgers:read",), 403)):
-        surface = shop.integration.with_token(shop.organization.token_of(*roles))
-        surface.get(f"/members/{ana}/timeline", expect=status)
-    other_organization.integration.get(f"/members/{ana}/timeline", expect=404)
+@pytest.mark.parametrize(("role", "status"), [("members:read", 200), ("ledgers:read", 403)])
+def test_the_timeline_needs_the_role_to_read_members(shop, role, status):
+    surface = shop.integration.with_token(shop.organization.token_of(role))
+    surface.get(f"/members/{shop.member()}/timeline", expect=status)
+
+
+def test_the_timeline_of_a_member_of_another_organization_is_not_found(shop, other_organization):
+    problem = other_organization.integration.get(f"/members/{shop.member()}/timeline", expect=404)
+    assert problem["type"] == "/problems/not-found"
 
 
 # A kind of step and an amount.

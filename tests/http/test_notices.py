@@ -141,11 +141,13 @@ def test_a_campaign_notifies_with_constant_data(shop, administration):
 
 
 @pytest.mark.parametrize("data", [{"value": "text"}, {"value": [1]}, {"expression": "1"}, {"expression": "[1]"}])
-def test_data_that_is_not_an_object_is_refused(shop, data):
+def test_data_that_is_not_an_object_is_refused_with_the_field(shop, data):
     campaign = shop.campaign()
     params = [{"id": "name", "value": "cake"}, {"id": "data", **data}]
     body = running({"effectId": "notify", "params": params})
-    shop.administration.post(f"/campaigns/{campaign['campaignId']}/actions", body, expect=400)
+    problem = shop.administration.post(f"/campaigns/{campaign['campaignId']}/actions", body, expect=400)
+    [field] = data
+    assert [fault["pointer"] for fault in problem["errors"]] == [f"/effects/items/0/params/1/{field}"]
 
 
 def test_a_notification_with_too_much_data_fails(shop, administration):
