@@ -52,7 +52,7 @@ def exchanges(section: str) -> Iterator[Exchange]:
 
 
 def parse_response(response: str) -> Any:
-    """Parse a response of the page; names in angle brackets become strings, also where they stand for numbers."""
+    """Parse a response of the page; names in angle brackets become strings, also in the places of numbers."""
     return exact(re.sub(f'"?{NAME.pattern}"?', r'"<\1>"', response))
 
 
@@ -85,7 +85,7 @@ def compare(page_value: Any, response: Any, values: dict[str, Any], place: str) 
 
 
 def initial_values(organization: Organization) -> dict[str, Any]:
-    """The values of the names that stand for records of every organization."""
+    """The values of the names of records that every organization has."""
     created = organization.created
     path = f"/loyalty-programs/{created.loyalty_program_id}"
     program = organization.administration.get(path)["loyaltyProgram"]

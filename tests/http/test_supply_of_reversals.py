@@ -58,7 +58,7 @@ def test_the_undoing_of_an_order_is_refused_if_the_supply_would_exceed_its_maxim
     shop.campaign(running(mint(10), spend(30)), eventType=ORDER_CREATED)
     shop.track_one(order(ana, external_id="o-1"))
     shop.give(ben, ben_points)
-    # The 50 points that Ana had before the order have to fit beside those of Ben.
+    # The 50 points that Ana had before the order have to fit besides the points of Ben.
     cancelled_order = order_update(ana, "o-1", "cancelled")
     if is_refused:
         assert shop.expect_refusal(cancelled_order) == "/problems/supply-exceeded"
