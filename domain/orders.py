@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from domain.fields import Personal
 from domain.problems import Conflict, NotFound
@@ -125,7 +125,11 @@ class Order:
         return self.external_event_date or self.created_at
 
 
-OrderWithItems = tuple[Order, tuple[OrderItem, ...]]
+class OrderWithItems(NamedTuple):
+    """A purchase order and its items, ordered by id."""
+
+    order: Order
+    items: tuple[OrderItem, ...]
 
 
 class OrderExists(Conflict, title="An order with this externalId exists"):

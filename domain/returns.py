@@ -36,7 +36,8 @@ def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str
         )
     is_all = returned_total >= order.total > 0 or (bool(items_left) and all(item.is_returned for item in items_left))
     status = RETURNED if is_all else PARTIALLY_RETURNED
-    return replace(order, status=status, returned_total=order.total if is_all else returned_total), tuple(items_left)
+    order_after = replace(order, status=status, returned_total=order.total if is_all else returned_total)
+    return OrderWithItems(order_after, tuple(items_left))
 
 
 class RemainingOrder(NamedTuple):

@@ -35,10 +35,11 @@ def list_purchase_orders(call: Call, member: Member, query: Mapping[str, Any]) -
     """A page of the member's orders with their items."""
     page = ORDERS.find_page(call.db, member.organization_id, query, member_id=member.member_id)
     items = orders.find_items(call.db, member.organization_id, [order.order_id for order in page.results])
-    return page.with_results([(order, items[order.order_id]) for order in page.results])
+    return page.with_results([OrderWithItems(order, items[order.order_id]) for order in page.results])
 
 
 @operation("getPurchaseOrder", response=wrapped("order", order_record))
 def get_purchase_order(call: Call, member: Member, order: Order) -> OrderWithItems:
     """One order of the member with its items."""
-    return order, orders.find_items(call.db, member.organization_id, [order.order_id])[order.order_id]
+    items = orders.find_items(call.db, member.organization_id, [order.order_id])
+    return OrderWithItems(order, items[order.order_id])

@@ -85,7 +85,7 @@ def find_by_external_ids(
     if not orders:
         return {}
     items = find_items(db, organization_id, [order.order_id for order in orders])
-    return {order.external_id: (order, items[order.order_id]) for order in orders}
+    return {order.external_id: OrderWithItems(order, items[order.order_id]) for order in orders}
 
 
 def find_external_ids_in_use(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[str]:

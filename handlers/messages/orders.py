@@ -12,9 +12,9 @@ _ORDER = Shape(Order, without=("event_ids", "returned_total"), optional=("paymen
 _PAYMENT_DEFAULTS = {"pointsPaymentKey": None, "reference": None, "refundedAmount": 0}
 
 
-def order_record(order_and_items: OrderWithItems) -> dict[str, Any]:
+def order_record(order_with_items: OrderWithItems) -> dict[str, Any]:
     """The record of an order with its items."""
-    order, items = order_and_items
+    order, items = order_with_items
     record = {**_ORDER.dump(order), "items": [_ITEM.dump(item) for item in items]}
     if order.payments is not None:
         record["payments"] = [{**_PAYMENT_DEFAULTS, **payment} for payment in order.payments]

@@ -76,7 +76,9 @@ def create_orders(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrd
     ]
 
 
-def _outcome(external_id: str, results: Sequence[Result], orders_by_external_id: Mapping[str, Any]) -> CreatedOrder:
+def _outcome(
+    external_id: str, results: Sequence[Result], orders_by_external_id: Mapping[str, OrderWithItems]
+) -> CreatedOrder:
     """The first refusal of the events of an order, or the order with the results of the events."""
     refusal = next((result.refusal for result in results if result.refusal is not None), None)
     if refusal is not None:

@@ -48,7 +48,7 @@ def cancel_event(
     # Read again under the lock, since another transaction may have reversed it.
     event = EVENTS.find(call.db, organization_id, event.loyalty_event_id) or event
     refuse_uncancellable(event)
-    record = _cancellation_record(unit, event, members[event.member_id], description)
+    record = _make_cancellation_record(unit, event, members[event.member_id], description)
     orders = OrderWork(call, order_ids)
     event_ids = [event_id] if order_id is None else orders.events_cancelled_with(order_id, event_id)
     reversible = Reversals(unit, event_ids)
@@ -60,11 +60,11 @@ def cancel_event(
     refunds: Sequence[TenderRefund] = ()
     reverts: Sequence[Posting] = ()
     with unit.ledger.net_supply_of_reverts():
-        if cancelled_order is not None and cancelled_order[0].payments:
+        if cancelled_order is not None and cancelled_order.order.payments:
             order, items = cancelled_order
             # Everything is refunded, even if the order was returned in part and keeps its status.
             order_with_refunds, refunds, reverts = unit.payments.refund(record, replace(order, status=ORDER_CANCELLED))
-            cancelled_order = replace(order_with_refunds, status=order.status), items
+            cancelled_order = OrderWithItems(replace(order_with_refunds, status=order.status), items)
             response["refunds"] = list(map(TENDER_REFUND, refunds))
         # The cancelled event is the last one, since the others are newer. It also reports the refunds.
         *newer_events, cancelled_event = reversible.reverse(event_ids, reversal, unit)
@@ -102,10 +102,10 @@ def _created_order_id(event: LoyaltyEvent) -> str | None:
     return (event.payload.get("order") or {}).get("externalId") if is_creation else None
 
 
-def _cancellation_record(
+def _make_cancellation_record(
     unit: UnitOfWork, event: LoyaltyEvent, member: Member, description: str | None
 ) -> TrackedEvent:
-    """The new event that records the cancellation of `event`; it is not evaluated."""
+    """Reserve an id for a new event that records the cancellation of `event`, and return it; it is not evaluated."""
     call = unit.execution
     record = IncomingEvent(
         system_unique_key=f"cancellation-{call.new_key()}",
@@ -141,14 +141,12 @@ class CapturedOrders(OrderWork):
         """
         if tracked.order is None:
             return None
-        order = self._orders[tracked.order["externalId"]]
-        if tracked.order_status in _ACTIVE_STATUSES and order[0].status not in _ACTIVE_STATUSES:
-            stored_order = order[0]
-            refusal = EventNotCaptured if stored_order.status == PARTIALLY_RETURNED else EventCancelled
-            raise refusal(
-                f"The event cannot be evaluated, because its order {stored_order.external_id} is {stored_order.status}."
-            )
-        return order
+        order_with_items = self._orders[tracked.order["externalId"]]
+        order = order_with_items.order
+        if tracked.order_status in _ACTIVE_STATUSES and order.status not in _ACTIVE_STATUSES:
+            refusal = EventNotCaptured if order.status == PARTIALLY_RETURNED else EventCancelled
+            raise refusal(f"The event cannot be evaluated, because its order {order.external_id} is {order.status}.")
+        return order_with_items
 
     def set_order(self, order_with_items: OrderWithItems) -> None:
         """Do nothing: the order stays unchanged."""

@@ -1,4 +1,7 @@
-"""The CPU time for the expressions of an event, and of all events of a call, a queued event or a step of a job."""
+"""The limits of the CPU time for the expressions of one event, and of all events of a call or a step of a job.
+
+A queued event has a limit of its own, which includes the events that it causes.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +39,8 @@ def call_deadline() -> Deadline:
     return Deadline(_call_seconds, time.thread_time)
 
 
-def begin_queued_event(unit: UnitOfWork, tracked: TrackedEvent) -> None:
-    """Give a queued event a time of its own, with all that it causes, even if one call queued several events."""
+def set_queued_deadline(unit: UnitOfWork, tracked: TrackedEvent) -> None:
+    """Set a new deadline for a queued event and all that it causes; other events of the same call do not share it."""
     of_queued = Deadline(_QUEUED_SECONDS, time.thread_time)
     unit.execution.deadlines[tracked.origin] = call_deadline().earlier(of_queued)
 

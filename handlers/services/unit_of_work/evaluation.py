@@ -44,10 +44,10 @@ from handlers.messages.grants import granted_actions, grants_record, recorded_va
 from handlers.messages.missions import mission_outcome
 from handlers.messages.referrals import referral_results
 from handlers.messages.reversals import reverted_event
-from handlers.services.unit_of_work.deadlines import begin_queued_event, deadline_of
+from handlers.services.unit_of_work.deadlines import deadline_of, set_queued_deadline
 from handlers.services.unit_of_work.derived_events import DerivedEvent
 from handlers.services.unit_of_work.facts import facts_of, tiers_as_of_event
-from handlers.services.unit_of_work.orders import PAID_BY, extent_of
+from handlers.services.unit_of_work.orders import PAYMENT_STATUSES, extent_to_reverse
 from handlers.services.unit_of_work.reversals import Reversal
 from handlers.services.unit_of_work.tracked import EventOutcome, Result, TrackedEvent, incoming_of, tracked_event_of
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -115,26 +115,26 @@ def process_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     # After its deadline a call has its response, and nothing that it did is stored.
     check_deadline()
     evaluation: Evaluation | None = None
-    order: OrderWithItems | None = None
+    order_with_items: OrderWithItems | None = None
     refusal: Refusal | None = None
     reverted_events: list[RevertedEvent] = []
     refunds: Sequence[TenderRefund] = ()
     if tracked.tracked_at is not None:
-        # Its key was returned before, so that requests may have used keys that begin with it.
+        # The client got the key of a queued event early, so that other requests may use keys that begin with it.
         tracked.new_prefix = unit.new_key()
         if not unit.execution.is_awaited:
-            begin_queued_event(unit, tracked)
+            set_queued_deadline(unit, tracked)
     if tracked.cause_id is None:
         # A derived event of a request, of depth 1, counts as a caused event itself.
         unit.caused_count, unit.basket = tracked.depth, None
     try:
         if tracked.order_status is not None and unit.orders is not None:
-            order = unit.orders.changed_by(tracked)
-        if order is not None and unit.orders is not None:
-            order, refunds, reverted_events = _settle_order(unit, tracked, order)
-            unit.orders.set_order(order)
+            order_with_items = unit.orders.changed_by(tracked)
+        if order_with_items is not None and unit.orders is not None:
+            order_with_items, refunds, reverted_events = _settle_order(unit, tracked, order_with_items)
+            unit.orders.set_order(order_with_items)
         if tracked.is_evaluated:
-            evaluation = _evaluate(unit, tracked, order) if unit.is_open else _no_effects(unit, tracked)
+            evaluation = _evaluate(unit, tracked, order_with_items) if unit.is_open else _no_effects(unit, tracked)
     except Refusal as error:
         refusal = error
     result = _result(unit, tracked, evaluation, refusal, reverted_events)
@@ -146,7 +146,7 @@ def process_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
             metrics.count_error(unit.organization_id, error_of_rule)
         if evaluation is not None and evaluation.alerts:
             unit.outbox.report(evaluation.alerts)
-        location = order[0].location_code if order else None
+        location = None if order_with_items is None else order_with_items.order.location_code
         unit.event_rows.add(tracked, result["status"], result, evaluation, location, reverted_events)
     unit.outcomes.append(EventOutcome(tracked.member.member_id, tracked.loyalty_event_id, result))
     if unit.is_open:
@@ -174,10 +174,10 @@ def _result(
     return result
 
 
-def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | None) -> Evaluation:
+def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWithItems | None) -> Evaluation:
     """Evaluate one event in missions, campaigns and referral programs, if any of them considers its type.
 
-    First the event makes the points available that wait for it, and counts as an activity in its accounts.
+    First the event makes the points available that wait for it, and extends the points that expire after inactivity.
     """
     configuration, event_type = unit.configuration, tracked.event.event_type
     if unit.awaited_types or unit.ledger.new_waiting_mints:
@@ -192,11 +192,11 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | N
     if not (plan.campaigns or moves_missions or is_referral):
         return _no_effects(unit, tracked)
     errors_of_missions: Sequence[RuleError] = ()
-    facts, deadline = facts_of(unit, tracked, order), deadline_of(unit, tracked)
+    facts, deadline = facts_of(unit, tracked, order_with_items), deadline_of(unit, tracked)
     if moves_missions:
         if unit.missions.count_event(facts, deadline):
             # Campaigns see the missions' counts and rewards.
-            facts = facts_of(unit, tracked, order)
+            facts = facts_of(unit, tracked, order_with_items)
         errors_of_missions = unit.missions.take_errors()
     evaluation = _evaluator(unit, facts, deadline).run(plan)
     evaluation.tiers_as_of = facts.tiers_as_of
@@ -205,7 +205,8 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems | N
     if errors_of_missions:
         evaluation.errors[:] = [*errors_of_missions, *evaluation.errors][:MAX_ERRORS]
     if is_referral:
-        unit.referrals.use_code_of_event(facts, tracked.event, None if order is None else order[0])
+        purchase_order = None if order_with_items is None else order_with_items.order
+        unit.referrals.use_code_of_event(facts, tracked.event, purchase_order)
     return evaluation
 
 
@@ -294,27 +295,29 @@ def _settle_order(
     savepoint = unit.ledger.savepoint()
     try:
         with unit.ledger.net_supply_of_reverts():
-            if tracked.order_status in PAID_BY and tracked.order is not None and tracked.order.get("payments"):
+            if tracked.order_status in PAYMENT_STATUSES and tracked.order is not None and tracked.order.get("payments"):
                 unit.payments.capture(tracked, purchase_order)
-            elif extent_of(purchase_order) is not None:
+            elif extent_to_reverse(purchase_order) is not None:
                 purchase_order, refunds, _ = unit.payments.refund(tracked, purchase_order)
-            return (purchase_order, items), refunds, _reverse_effects(unit, tracked, (purchase_order, items))
+            order_with_refunds = OrderWithItems(purchase_order, items)
+            return order_with_refunds, refunds, _reverse_effects(unit, tracked, order_with_refunds)
     except Refusal:
         unit.ledger.rollback_to(savepoint)
         raise
 
 
-def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems) -> list[RevertedEvent]:
+def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWithItems) -> list[RevertedEvent]:
     """Reverse the effects of the order's events, as far as the order's new status requires."""
-    reversals, extent = unit.reversals, extent_of(order[0])
+    reversals, extent = unit.reversals, extent_to_reverse(order_with_items.order)
     if reversals is None or extent is None or not unit.is_open:
         return []
-    unreversed = [event_id for event_id in reversed(order[0].event_ids) if reversals.is_active(event_id)]
+    unreversed = [event_id for event_id in reversed(order_with_items.order.event_ids) if reversals.is_active(event_id)]
     if not unreversed:
         return []
     reevaluations: dict[int, Reevaluation] = {}
     if not extent.is_whole:
-        reevaluations = _reevaluations(unit, order, map(reversals.event, unreversed), deadline_of(unit, tracked))
+        events = map(reversals.event, unreversed)
+        reevaluations = _reevaluations(unit, order_with_items, events, deadline_of(unit, tracked))
     reversal = Reversal(
         tracked.loyalty_event_id,
         tracked.transaction_prefix,
@@ -338,7 +341,7 @@ def _reevaluations(
         if event.grants is None:
             continue
         tracked = tracked_event_of(-1, event, incoming_of(event), unit.members)
-        facts = facts_of(unit, tracked, (kept_part.order, kept_part.items))
+        facts = facts_of(unit, tracked, OrderWithItems(kept_part.order, kept_part.items))
         variables = recorded_variables(event.grants, facts.context)
         basket = Basket(event.member_id, kept_part.order.total, kept_part.order.currency, variables["order"]["items"])
         if unit.configuration.reads_order_after:

@@ -40,7 +40,7 @@ from handlers.services.webhooks.outbox import queue_entities
 from persistence import orders
 
 # The statuses whose events can define how the order is paid.
-PAID_BY = frozenset({CREATED, CONFIRMED})
+PAYMENT_STATUSES = frozenset({CREATED, CONFIRMED})
 
 # Fields of an order that are stored as sent: the field of the record by the field of the payload.
 _COPIED_FIELDS = {
@@ -98,26 +98,26 @@ class OrderWork:
 
     def order_before(self, external_id: str) -> Order | None:
         """The order with this external id if it existed before the batch, else None."""
-        return self._orders[external_id][0] if external_id in self._existing_ids else None
+        return self._orders[external_id].order if external_id in self._existing_ids else None
 
     @property
     def referral_codes(self) -> set[str]:
         """The referral codes with which the existing orders were created."""
-        orders = [self._orders[external_id][0] for external_id in self._existing_ids]
-        return {order.referral_code for order in orders if order.referral_code is not None}
+        return {order.referral_code for order in self._existing_orders if order.referral_code is not None}
 
     def payment_keys(self, events: Iterable[TrackedEvent]) -> frozenset[str]:
         """The keys of the points payments that these events or their existing orders name."""
-        payloads = [event.order for event in events if event.order is not None and event.order_status in PAID_BY]
-        payments = [payment for order in payloads for payment in order.get("payments") or ()]
-        existing_orders = [self._orders[external_id][0] for external_id in self._existing_ids]
-        payments += [payment for order in existing_orders for payment in order.payments or ()]
+        payments: list[Mapping[str, Any]] = []
+        for event in events:
+            if event.order is not None and event.order_status in PAYMENT_STATUSES:
+                payments += event.order.get("payments") or ()
+        payments += [payment for order in self._existing_orders for payment in order.payments or ()]
         return frozenset([key.lower() for payment in payments if (key := payment.get("pointsPaymentKey"))])
 
     def changed_by(self, tracked: TrackedEvent) -> OrderWithItems | None:
-        """The order after an event; None for an event that is about no order.
+        """The order after an event; None for an event that is about no order. Raises the conflicts of `domain.orders`.
 
-        Once nothing can refuse the event any more, `set_order` the order. Raises the conflicts of `domain.orders`.
+        The caller passes the order to `set_order` as soon as nothing can refuse the event any more.
         """
         payload, status = tracked.order, tracked.order_status
         if payload is None or status is None:
@@ -126,20 +126,18 @@ class OrderWork:
         if payload.get("status", status) != status:
             raise OrderStatusConflict(f"An event of type {event_type} is about an order that is {status}.")
         external_id = payload["externalId"]
-        order = self._orders.get(external_id)
+        order_before = self._orders.get(external_id)
         if status == CREATED:
-            if order is not None and not self._forget_if_erased(external_id):
+            if order_before is not None and not self._forget_if_erased(external_id):
                 raise OrderExists(f"An order with the externalId {external_id} already exists.")
             if payload.get("total") is None:
                 raise PayloadMissing("A new order needs payload.order.total.")
-            order_after = self._new_order(payload, tracked)
-        else:
-            if order is None or order[0].member_id != tracked.member.member_id:
-                raise UnknownOrder(f"The member has no order with the externalId {external_id}.")
-            check_transition(order[0].status, status)
-            _refuse_other_currency(order[0], payload)
-            order_after = _order_with_status(order, status, payload, tracked.loyalty_event_id)
-        return order_after
+            return self._new_order(payload, tracked)
+        if order_before is None or order_before.order.member_id != tracked.member.member_id:
+            raise UnknownOrder(f"The member has no order with the externalId {external_id}.")
+        check_transition(order_before.order.status, status)
+        _refuse_other_currency(order_before.order, payload)
+        return _order_with_status(order_before, status, payload, tracked.loyalty_event_id)
 
     def set_order(self, order_with_items: OrderWithItems) -> None:
         """Set the order to the value that `changed_by` or `cancelled_order` returned; `flush` stores it."""
@@ -147,21 +145,25 @@ class OrderWork:
         self._orders[order.external_id] = order_with_items
         if order.external_id in self._existing_ids:
             self._changed_orders[order.order_id] = order
-            self._returned_items.update({item.order_item_id: item for item in items if item.returned_total})
-            self._returned_items.update({item.order_item_id: item for item in items if item.returned_quantity})
+            for item in items:
+                if item.returned_total or item.returned_quantity:
+                    self._returned_items[item.order_item_id] = item
 
     def cancelled_order(self, external_id: str, loyalty_event_id: int) -> OrderWithItems | None:
-        """The order that an event created, after the cancellation of this event; `set_order` it afterwards.
+        """The order that an event created, after the cancellation of this event; the caller passes it to `set_order`.
 
         It becomes CANCELLED; an order that was returned in part keeps its status. None if the event did not create this
         order, or if there is nothing to change or to refund.
         """
-        order = self._orders.get(external_id)
-        if order is None or order[0].loyalty_event_id != loyalty_event_id:
+        order_with_items = self._orders.get(external_id)
+        if order_with_items is None:
             return None
-        if CANCELLED in TRANSITIONS.get(order[0].status, frozenset()):
-            return replace(order[0], status=CANCELLED), order[1]
-        return order if order[0].status == PARTIALLY_RETURNED and order[0].payments else None
+        order, items = order_with_items
+        if order.loyalty_event_id != loyalty_event_id:
+            return None
+        if CANCELLED in TRANSITIONS.get(order.status, frozenset()):
+            return OrderWithItems(replace(order, status=CANCELLED), items)
+        return order_with_items if order.status == PARTIALLY_RETURNED and order.payments else None
 
     def events_cancelled_with(self, external_id: str, loyalty_event_id: int) -> list[int]:
         """The events of the order that an event created, newest first; only this event if it created none."""
@@ -171,9 +173,14 @@ class OrderWork:
         return [*reversed(order.event_ids)]
 
     @property
+    def _existing_orders(self) -> list[Order]:
+        """The orders that existed before the batch, in their current state."""
+        return [self._orders[external_id].order for external_id in self._existing_ids]
+
+    @property
     def stored_ids(self) -> list[int]:
         """The ids of the orders that existed before the batch and that its events are about."""
-        return [self._orders[external_id][0].order_id for external_id in self._existing_ids]
+        return [order.order_id for order in self._existing_orders]
 
     @property
     def current_orders(self) -> Iterator[Order]:
@@ -199,8 +206,9 @@ class OrderWork:
         if subscriptions and any(subscription.includes_entity(PURCHASE_ORDER) for subscription in subscriptions):
             changes = [(CREATED_ENTITY, order_record(order_with_items)) for order_with_items in new_orders]
             for order in self._changed_orders.values():
-                items = self._orders[order.external_id][1]
-                changes.append((UPDATED_ENTITY, order_record((replace(order, updated_at=self._at), items))))
+                items = self._orders[order.external_id].items
+                stored_order = OrderWithItems(replace(order, updated_at=self._at), items)
+                changes.append((UPDATED_ENTITY, order_record(stored_order)))
             queue_entities(self._execution, configuration, PURCHASE_ORDER, changes)
 
     @cached_property
@@ -250,8 +258,8 @@ class OrderWork:
             updated_at=self._at,
             **{name: payload.get(wire) for wire, name in _COPIED_FIELDS.items()},
         )
-        items = payload.get("items")
-        return order, tuple(self._new_item(order.order_id, item) for item in items) if items else ()
+        items = tuple(self._new_item(order.order_id, item) for item in payload.get("items") or ())
+        return OrderWithItems(order, items)
 
     def _new_item(self, order_id: int, payload: Mapping[str, Any]) -> OrderItem:
         return OrderItem(
@@ -282,13 +290,14 @@ def _order_with_status(
     if status == PARTIALLY_RETURNED:
         return with_returned(order, items, payload)
     if status == RETURNED:
-        return replace(order, status=status, returned_total=order.total), items
+        return OrderWithItems(replace(order, status=status, returned_total=order.total), items)
     if status == CONFIRMED:
         event_ids, payments = (*order.event_ids, loyalty_event_id), _payments_of(payload, order.total)
         if payments is not None and order.payments is not None:
             refuse_other_payments(order, payments)
-        return replace(order, status=status, event_ids=event_ids, payments=order.payments or payments), items
-    return replace(order, status=status), items
+        confirmed_order = replace(order, status=status, event_ids=event_ids, payments=order.payments or payments)
+        return OrderWithItems(confirmed_order, items)
+    return OrderWithItems(replace(order, status=status), items)
 
 
 def _refuse_other_currency(order: Order, payload: Mapping[str, Any]) -> None:
@@ -308,8 +317,8 @@ def _decimal(value: Any) -> Decimal | None:
     return None if value is None else Decimal(value)
 
 
-def extent_of(order: Order) -> Extent | None:
-    """How much of the events of an order its status undoes; None for a status that undoes nothing."""
+def extent_to_reverse(order: Order) -> Extent | None:
+    """How much of the events of an order has to be reversed for its status; None if nothing has to be."""
     if order.status in UNDONE:
         return WHOLE
     return Extent.part(order.returned_total, order.total) if order.status == PARTIALLY_RETURNED else None
