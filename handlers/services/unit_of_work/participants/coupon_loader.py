@@ -99,8 +99,8 @@ class CouponLoader:
             state.put_coupons([coupon])
             if member_coupon is not None:
                 state.put_member_coupons([member_coupon])
-                place = member_coupon.member_id, member_coupon.coupon_book_id
-                assigned[place] = assigned.get(place, ZERO) + member_coupon.amount_assigned
+                member_and_book = member_coupon.member_id, member_coupon.coupon_book_id
+                assigned[member_and_book] = assigned.get(member_and_book, ZERO) + member_coupon.amount_assigned
         state.put_totals(holdings.find_usage_totals(self._db, organization_id, members, assigned, starts_by_book))
         self._load_locks(books)
 
@@ -128,9 +128,7 @@ class CouponLoader:
         lock = book.type in PERSONAL and not self._is_dry_run
         coupons = holdings.find_coupons(self._db, book, codes, coupon_ids, lock=lock)
         self.state.put_coupons(coupons)
-        members = self._unit.members
-        ids = [coupon.coupon_id for coupon in coupons]
-        self._put(holdings.find_held_coupons(self._db, self._organization_id, members, ids) if ids else ())
+        self._load_held_coupons(self._unit.members, [coupon.coupon_id for coupon in coupons])
 
     def load_revertible(self, to_revert: Iterable[CouponUsage]) -> None:
         """Load usages that may be reverted, with their books, and the members' lots of their coupons."""
@@ -142,20 +140,24 @@ class CouponLoader:
         if missing_ids:
             self.load(ids=sorted(missing_ids), other_member_ids=member_ids)
         coupon_ids = {usage.coupon_id for usage in usages_to_revert}
-        self._put(holdings.find_held_coupons(self._db, self._organization_id, member_ids, coupon_ids))
+        self._load_held_coupons(member_ids, coupon_ids)
         self.state.usages.update({usage.coupon_usage_id: usage for usage in usages_to_revert})
-        self._put_moved_lots(usages_to_revert)
+        self._load_moved_lots(usages_to_revert)
 
-    def _put(self, held_coupons: Iterable[holdings.HeldCoupon]) -> None:
-        """Put the members' amounts of coupons into the state, with the coupons and their lots."""
+    def _load_held_coupons(self, member_ids: Collection[int], coupon_ids: Collection[int]) -> None:
+        """Load what the members hold of the coupons, with the coupons and their lots."""
+        if not coupon_ids:
+            return
+        held_coupons = holdings.find_held_coupons(self._db, self._organization_id, member_ids, coupon_ids)
         for member_coupon, coupon, lot in held_coupons:
             self.state.put_coupons([coupon])
             self.state.put_member_coupons([member_coupon])
             self.state.put_lots([] if lot is None else [lot])
 
-    def _put_moved_lots(self, usages_: Collection[CouponUsage]) -> None:
+    def _load_moved_lots(self, moving_usages: Collection[CouponUsage]) -> None:
         """Load the lots that the usages moved, and the assignments that can still be reverted in part."""
-        lot_ids = {usage.coupon_lot_id for usage in usages_ if usage.coupon_lot_id is not None} - set(self.state.lots)
+        lot_ids = {usage.coupon_lot_id for usage in moving_usages if usage.coupon_lot_id is not None}
+        lot_ids -= set(self.state.lots)
         if not lot_ids:
             return
         self.state.put_lots(holdings.LOTS.find_all(self._db, self._organization_id, coupon_lot_id=lot_ids))
@@ -187,7 +189,7 @@ class CouponLoader:
         lots = holdings.find_next_lots(self._db, self._organization_id, lot_range, after, self.state.at, limit)
         if self.state.books[lot_range.coupon_book_id].type in PERSONAL:
             ids = {lot.coupon_id for lot in lots if (lot.member_id, lot.coupon_id) not in self.state.member_coupons}
-            self._put(holdings.find_held_coupons(self._db, self._organization_id, after.keys(), ids) if ids else ())
+            self._load_held_coupons(after.keys(), ids)
         return lots
 
     def _create_coupons(self, book: BookTerms, count: int) -> list[Coupon]:

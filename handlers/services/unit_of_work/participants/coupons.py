@@ -52,7 +52,7 @@ class CouponWork:
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
         self.loader = CouponLoader(unit)
-        # The bound method would be a strong reference to the unit.
+        # `unit` is a weak reference; its bound method would be a strong one, so the lambda looks the method up.
         self._charge = PointsCharge(
             unit.ledger, unit.configuration.accounts_by_key, lambda number: unit.transaction_id(number)
         )
