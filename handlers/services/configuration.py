@@ -65,7 +65,7 @@ class Configuration:
     types of events that keep points alive; `possible_derived_types` are the types of derived events that can occur.
     `location_timezones` has the time zones of locations, by code. `size` is that of `configuration_bytes`.
 
-    `speaks_of_missions` is True if an expression reads the progress of missions, or an effect advances one;
+    `uses_missions` is True if an expression reads the progress of missions, or an effect advances one;
     `reads_orders` if an expression depends on earlier orders of the member; `reads_order_after` if an expression reads
     `orderAfter`; `discounts_orders` if one reads it, or an effect is a discount.
     """
@@ -92,7 +92,7 @@ class Configuration:
     subscriptions: tuple[Subscription, ...]
     missions: Mapping[int, CompiledMission]
     missions_by_type: Mapping[str, tuple[CompiledMission, ...]]
-    speaks_of_missions: bool
+    uses_missions: bool
     reads_orders: bool
     referral_programs: ReferralPrograms
     main_accounts: Mapping[int | None, LedgerAccount | None]
@@ -202,7 +202,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         functions=host_functions(item_matchers),
         missions={mission.mission.mission_id: mission for mission in rules.missions},
         missions_by_type=rules.missions_by_type,
-        speaks_of_missions=rules.speak_of_missions,
+        uses_missions=rules.use_missions,
         reads_orders=rules.read_orders,
         referral_programs=programs,
         main_accounts=accounts.by_program,
@@ -257,7 +257,7 @@ class _Rules:
         return {*self.missions_by_type, *chain.from_iterable(campaign.event_types for campaign in self.campaigns)}
 
     @property
-    def speak_of_missions(self) -> bool:
+    def use_missions(self) -> bool:
         """True if an expression reads progress of missions, or an effect advances one."""
         is_read = any(names_variable(campaign, "missions") for campaign in self.campaigns)
         return is_read or ADVANCE_MISSION in self.effect_ids or any(map(_counts_by_missions, self.missions))

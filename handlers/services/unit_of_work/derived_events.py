@@ -47,7 +47,7 @@ _REASONS = {
 _TIER_EXPIRED, _TIER_EVALUATED = "The tier had expired.", "The tier was evaluated again."
 _TIER_DEACTIVATED = "The tier was deactivated."
 
-# By wallet and account.
+# The earnings of each wallet in each account, by wallet id and account id.
 Earnings = Mapping[Pair, tuple[Earning, ...]]
 
 
@@ -92,10 +92,10 @@ class LedgerEvents:
         self._unit = unit
         self._member_ids = {member.wallet_id: member.member_id for member in unit.members.values()}
         # How many steps were due when the session was opened: the passing of time caused them, not the request.
-        self._due_steps = len(unit.ledger.steps)
+        self._due_step_count = len(unit.ledger.steps)
         # How many steps have been reported, and how many of these are postings.
-        self._reported_steps = 0
-        self._reported_postings = 0
+        self._reported_step_count = 0
+        self._reported_posting_count = 0
 
     def take_due(self, settled_accounts: Collection[int] = ()) -> list[DerivedEvent]:
         """Return the events of what was due when the unit was opened, such as expiries; move the tiers of the members.
@@ -107,9 +107,9 @@ class LedgerEvents:
         events: list[DerivedEvent] = []
         if steps:
             changed_accounts = _changed_accounts(steps)
-            self._reported_steps = len(steps)
+            self._reported_step_count = len(steps)
             # No event reports the transactions of what has expired.
-            self._reported_postings = len([step for step in steps if isinstance(step, Posting)])
+            self._reported_posting_count = len([step for step in steps if isinstance(step, Posting)])
             events = self._due_events(steps)
         for wallet_id, member_id in self._member_ids.items():
             events += self._move_tiers_by_points(
@@ -119,11 +119,11 @@ class LedgerEvents:
 
     def take_derived(self) -> list[DerivedEvent]:
         """Return the events of the ledger steps since the last call; the events of changed tiers come last."""
-        steps = self._unit.ledger.steps[self._reported_steps :]
+        steps = self._unit.ledger.steps[self._reported_step_count :]
         if not steps:
             return []
-        due_count = max(self._due_steps - self._reported_steps, 0)
-        self._reported_steps += len(steps)
+        due_count = max(self._due_step_count - self._reported_step_count, 0)
+        self._reported_step_count += len(steps)
         due_steps, caused_steps = steps[:due_count], steps[due_count:]
         events = self._report_transactions(steps)
         changed_accounts = caused_accounts = _changed_accounts(steps)
@@ -153,8 +153,8 @@ class LedgerEvents:
         for step in steps:
             if not isinstance(step, Posting):
                 continue
-            number = self._reported_postings
-            self._reported_postings += 1
+            number = self._reported_posting_count
+            self._reported_posting_count += 1
             member_id = self._member_ids.get(step.to_wallet_id or 0, self._member_ids.get(step.from_wallet_id or 0))
             if is_reported and member_id is not None and not (step.is_expiry or step.ends_hold):
                 payload = transaction_payload(step, self._unit.transaction_id(number))
@@ -294,7 +294,7 @@ def settled_wait(step: Step) -> Stored | None:
 def _reason_of_move(move: TierMove, due_steps: Iterable[Step], wallet_id: int, at: datetime) -> str:
     """The reason of a change of tier that neither an event nor a request has caused.
 
-    `due_steps` happened by time. A tier that was set regardless of points has ended by itself.
+    `due_steps` happened by time. They are no reason for the end of a manual tier, which does not depend on points.
     """
     previous, schedule = move.previous, move.schedule
     if previous is not None and schedule.step_of(previous.loyalty_tier_id) is None:

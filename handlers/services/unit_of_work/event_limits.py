@@ -91,7 +91,7 @@ def _find_applications(unit: UnitOfWork) -> Applications:
 def _add_ceilings(
     campaign: CompiledCampaign, occasions: Collection[_Occasion], ceilings: dict[CounterKey, Ceiling | None]
 ) -> None:
-    """Add the counters of a campaign's limits for all members, each with the amounts at which it has to be exact."""
+    """Add the counters of a campaign's limits for all members, each with its ceiling."""
     for rule in campaign.limits:
         if rule.scope == MEMBER:
             continue
@@ -124,12 +124,13 @@ def _occasions(
     zones = {campaign.zone for campaign in limited_campaigns}
     has_locations = any(rule.scope == LOCATION for campaign in limited_campaigns for rule in campaign.limits)
     locations = _locations(unit, tracked) if has_locations else {}
-    days: dict[str, dict[tuple[tuple[date, ...], str | None], _Occasion]] = {}
+    # By event type: one occasion for the day in each zone and for the location.
+    distinct_occasions: dict[str, dict[tuple[tuple[date, ...], str | None], _Occasion]] = {}
     for event in tracked:
-        day = tuple(period_start(DAILY, event.at, zone) for zone in zones)
+        days = tuple(period_start(DAILY, event.at, zone) for zone in zones)
         code = None if event.order is None else locations.get(event.order["externalId"])
-        days.setdefault(event.event.event_type, {})[day, code] = _Occasion(event.at, code)
-    by_type = {event_type: set(occasions.values()) for event_type, occasions in days.items()}
+        distinct_occasions.setdefault(event.event.event_type, {})[days, code] = _Occasion(event.at, code)
+    by_type = {event_type: set(occasions.values()) for event_type, occasions in distinct_occasions.items()}
     moments = {tuple(period_start(DAILY, at, zone) for zone in zones): at for at in unit.moments}
     derived = {_Occasion(at) for at in moments.values()}
     return {

@@ -49,7 +49,7 @@ def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWit
         orders_of_sponsor = orders_before(unit, tracked.sponsor, tracked.at, record)
     order_value, spend = order_variable(record, items), spend_of(record, payment)
     currency = currency_of(record, payment)
-    basket = _basket(unit, member.member_id, spend, currency, order_value) if configuration.discounts_orders else None
+    basket = _set_or_inherit_basket(unit, member.member_id, spend, currency, order_value)
     reads_order_after = configuration.reads_order_after and order_value is not None
     context = {
         "event": event_variable(event, tracked.key, tracked.at),
@@ -61,7 +61,7 @@ def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWit
         "balances": balances,
         "balancesAfter": dict(balances),
         "badges": unit.badges.variables(member.member_id) if configuration.badges else {},
-        "missions": unit.missions.variables(member.member_id) if configuration.speaks_of_missions else {},
+        "missions": unit.missions.variables(member.member_id) if configuration.uses_missions else {},
         "audiences": audience_keys,
         "tiers": sorted(tier_keys),
         "now": unit.now,
@@ -95,14 +95,16 @@ def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWit
     )
 
 
-def _basket(
+def _set_or_inherit_basket(
     unit: UnitOfWork, member_id: int, spend: Decimal | None, currency: str | None, order: Mapping[str, Any] | None
 ) -> Basket | None:
     """The basket that discounts are taken off: a new one for an order or payment, else that of the event's cause.
 
     Keeps a new basket in the unit, for the events that this event causes. Returns None if the cause has no basket, or
-    one of another member. An event without a cause begins with no basket.
+    one of another member, or if the configuration discounts no orders. An event without a cause begins with no basket.
     """
+    if not unit.configuration.discounts_orders:
+        return None
     if spend is not None:
         unit.basket = Basket(member_id, spend, currency, () if order is None else order["items"])
     basket = unit.basket

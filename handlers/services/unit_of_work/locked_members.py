@@ -16,7 +16,7 @@ from domain.tiers import HeldTier, MemberProgram
 from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.derived_events import settled_wait
 from handlers.services.unit_of_work.orders import sent_orders
-from handlers.services.unit_of_work.participants.referrals import max_referral_chain, usable_codes
+from handlers.services.unit_of_work.participants.referrals import find_usable_codes, max_referral_chain
 from persistence import member_lookups, posting, referral_uses
 
 # The types of derived events about movements of points.
@@ -59,7 +59,7 @@ class LockedMembers:
         Returns all members of the unit, by `loyaltyMemberId` and by `memberId`.
         """
         if self.configuration.referral_programs.by_id and self.mode in (FULL, DRY_RUN):
-            self.referral_codes = usable_codes(
+            self.referral_codes = find_usable_codes(
                 self.db, self.configuration, incoming, loyalty_member_ids, member_ids, self._reported_types
             )
             member_ids = {*member_ids, *self.referral_codes.values()}

@@ -116,7 +116,7 @@ def tracked_event_of(
 
 @dataclass(frozen=True, slots=True)
 class EventOutcome:
-    """The outcome of an event of a member; `response` is the returned and stored response."""
+    """The `response` to an event of a member: its result in the returned and stored form."""
 
     member_id: int
     loyalty_event_id: int

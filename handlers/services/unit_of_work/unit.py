@@ -333,8 +333,8 @@ class UnitOfWork(LockedMembers):
 
     def used_participants(self) -> list[Participant]:
         """The participants that were used, in the order of flushing."""
-        parts = self.__dict__
-        return [*map(parts.__getitem__, filter(parts.__contains__, SUBJECTS))]
+        participants = self.__dict__
+        return [participants[name] for name in SUBJECTS if name in participants]
 
     def all_participants(self) -> list[Participant]:
         """All participants, in the order of reversing."""

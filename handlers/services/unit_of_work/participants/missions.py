@@ -64,14 +64,16 @@ class MissionWork:
         self._unit = unit
         self._configuration = unit.configuration
         # The trackings that may be reversed, by the event that counted.
-        self._by_event: dict[int, list[MissionTracking]] = {}
+        self._trackings_by_event: dict[int, list[MissionTracking]] = {}
         mission_ids = _missions_of(unit)
         if unit.reversals:
             for tracking in missions.find_trackings(unit.db, unit.organization_id, unit.reversals.event_ids):
-                self._by_event.setdefault(tracking.loyalty_event_id or 0, []).append(tracking)
+                self._trackings_by_event.setdefault(tracking.loyalty_event_id or 0, []).append(tracking)
                 mission_ids.add(tracking.mission_id)
         self._state = _load_progress(unit, mission_ids)
-        self._by_key = {mission.mission.mission_key: mission for mission in self._configuration.missions.values()}
+        self._missions_by_key = {
+            compiled.mission.mission_key: compiled for compiled in self._configuration.missions.values()
+        }
         self._transaction_numbers = count(1)
         self._moves: list[MissionMove] = []
         # The moves with achievements that no derived event has reported yet.
@@ -81,7 +83,7 @@ class MissionWork:
     def variables(self, member_id: int) -> dict[str, Any]:
         """The member's progress for expressions: every mission by its key."""
         by_key = {}
-        for key, compiled in self._by_key.items():
+        for key, compiled in self._missions_by_key.items():
             progress = self._state.progress(member_id, compiled.mission).progress
             by_key[key] = {"timesAchieved": progress.times_achieved, "currentCounterCount": progress.counter}
         return by_key
@@ -100,14 +102,15 @@ class MissionWork:
     def count_event(self, event: EventFacts, deadline: Deadline | None = None) -> bool:
         """Count an event of an active member in all missions that count it.
 
-        Returns True if the progress in one of them changed. The expressions and the conditions on items of all missions
-        share one budget, the counts another one, and all the `deadline`.
+        Returns True if the progress in one of them changed. All missions share the `deadline` and two budgets: one for
+        the steps of their expressions and conditions on items, and one for the number of missions that count the event.
         """
         if not event.is_active:
             return False
-        count_before, budget, counting = len(self._moves), Budget(EVENT_COST, deadline), Budget(EVENT_COST, deadline)
+        count_before = len(self._moves)
+        budget, count_budget = Budget(EVENT_COST, deadline), Budget(EVENT_COST, deadline)
         for compiled in self._configuration.missions_by_type.get(event.event_type, ()):
-            if self._is_counted(compiled, event, budget, counting):
+            if self._is_counted(compiled, event, budget, count_budget):
                 self._move(compiled, self._count(compiled, event, budget), self._reward_context_of(event))
         return len(self._moves) > count_before
 
@@ -127,8 +130,8 @@ class MissionWork:
         if compiled is None:
             raise UnknownMission(f"There is no mission {mission_id}.")
         key = f"mission-progress-{self._unit.new_key()}"
-        date = None if cause.at == cause.now else cause.at
-        context = _RewardContext(cause, key, date, cause.external_id, cause.description)
+        stored_date = None if cause.at == cause.now else cause.at
+        context = _RewardContext(cause, key, stored_date, cause.external_id, cause.description)
         advance = self._refuse_or_move(compiled, amount, context, audience_keys)
         # This progress belongs to the request, not to the event that is evaluated next.
         self._moves.clear()
@@ -151,7 +154,7 @@ class MissionWork:
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
         """Reverse the progress of a stored event; its rewards are reversed by the participants that paid them."""
         parts = []
-        for tracking in self._by_event.get(event_id, ()):
+        for tracking in self._trackings_by_event.get(event_id, ()):
             if not self._state.is_reversed(tracking):
                 mission = self._mission(tracking.mission_id)
                 advance = self._state.reverse(tracking, mission, reversal.loyalty_event_id)
@@ -164,23 +167,15 @@ class MissionWork:
             organization_id = self._unit.organization_id
             missions.write(self._unit.db, organization_id, self._state.drain(), self._unit.now)
 
-    def _is_counted(self, compiled: CompiledMission, event: EventFacts, budget: Budget, counting: Budget) -> bool:
+    def _is_counted(self, compiled: CompiledMission, event: EventFacts, budget: Budget, count_budget: Budget) -> bool:
         """True if the event counts for a mission; False, with a recorded error, if a budget or the time is used up."""
         try:
             if not compiled.counts(event, budget):
                 return False
-            counting.charge(COUNT_COST)
+            count_budget.charge(COUNT_COST)
             return True
         except EvaluationError as error:
-            self._errors.append(
-                RuleError(
-                    campaign_id=None,
-                    action_id=None,
-                    message=error.message,
-                    at=None,
-                    mission_id=compiled.mission.mission_id,
-                )
-            )
+            self._add_error(compiled, error.message)
             return False
 
     def _count(self, compiled: CompiledMission, event: EventFacts, budget: Budget) -> int:
@@ -197,12 +192,13 @@ class MissionWork:
                 span, message = (error.start, error.end), error.message
         if message is None:
             return 1
-        self._errors.append(
-            RuleError(
-                campaign_id=None, action_id=None, message=message, at=span, mission_id=compiled.mission.mission_id
-            )
-        )
+        self._add_error(compiled, message, span)
         return 0
+
+    def _add_error(self, compiled: CompiledMission, message: str, at: tuple[int, int] | None = None) -> None:
+        """Add an error of a mission's expressions or conditions; `at` is its place in the expression, if known."""
+        mission_id = compiled.mission.mission_id
+        self._errors.append(RuleError(campaign_id=None, action_id=None, message=message, at=at, mission_id=mission_id))
 
     def _mission(self, mission_id: int) -> Mission:
         """The mission, even if it was created after the configuration was read."""
@@ -216,7 +212,7 @@ class MissionWork:
 
     def advance_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
         """Execute the effect `advance-mission`."""
-        compiled = self._by_key.get(params["missionKey"].lower())
+        compiled = self._missions_by_key.get(params["missionKey"].lower())
         if compiled is None:
             raise UnknownMission(f"There is no mission with the key {params['missionKey']}.")
         amount = int(params["amount"])
@@ -366,7 +362,7 @@ def _missions_of(unit: UnitOfWork) -> set[int]:
     """The ids of the missions whose progress the unit may change, or an expression may read."""
     configuration = unit.configuration
     # None for a request, which may cause events of any type.
-    if unit.event_types is None or configuration.speaks_of_missions:
+    if unit.event_types is None or configuration.uses_missions:
         return set(configuration.missions)
     by_type = configuration.missions_by_type
     event_types = unit.event_types | configuration.possible_derived_types

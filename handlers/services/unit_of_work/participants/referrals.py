@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
 
 
-def usable_codes(
+def find_usable_codes(
     db: Connection,
     configuration: Configuration,
     incoming: Sequence[IncomingEvent],
@@ -50,7 +50,7 @@ def usable_codes(
     member_ids: Collection[int],
     reported_types: Collection[str] = (),
 ) -> dict[int, int]:
-    """The owner's id of each referral code that the events of these members may use, by the code's id.
+    """Find the owner's id of each referral code that the events of these members may use, by the code's id.
 
     `reported_types` are the types of derived events that the unit of work itself reports. The caller locks the owners
     like the other members. One statement, or none if no program considers any of the possible events.
@@ -80,8 +80,8 @@ def usable_codes(
         orders=order_ids,
         loyalty_member_ids=loyalty_member_ids,
         member_ids=member_ids,
-        # Without derived events, only the referrers of the events' own members.
-        max_distance=max_chain or 1,
+        # Even without derived events, the referrers of the events' own members are needed.
+        max_distance=max(max_chain, 1),
     )
 
 
@@ -133,13 +133,13 @@ class ReferralWork(Participant):
         self._unit = unit
         self._programs = unit.configuration.referral_programs
         self._audience_keys = {audience.audience_id: audience.audience_key for audience in unit.configuration.audiences}
-        self._logs: dict[int, list[ReferralLog]] = {}
+        self._logs_by_event: dict[int, list[ReferralLog]] = {}
         code_ids = set(unit.referral_codes)
         if unit.reversals and self._programs.by_id:
             for log in referral_uses.find_logs_of_events(unit.db, unit.organization_id, unit.reversals.event_ids):
                 if log.referrer_member_id not in unit.members:
                     raise StartOver(f"The referrer {log.referrer_member_id} of a reversed referral is not locked.")
-                self._logs.setdefault(log.loyalty_event_id, []).append(log)
+                self._logs_by_event.setdefault(log.loyalty_event_id, []).append(log)
                 code_ids.add(log.referral_code_id)
         self._state: ReferralUsageState = referral_uses.load_state(
             unit.db, unit.organization_id, code_ids, unit.members
@@ -268,7 +268,7 @@ class ReferralWork(Participant):
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
         """Reverse the uses of codes by an event: they no longer count."""
         parts = []
-        for log in self._logs.pop(event_id, ()):
+        for log in self._logs_by_event.pop(event_id, ()):
             self._state.reverse(log)
             self._reversal_event_ids[log.referral_log_id] = reversal.loyalty_event_id
             parts.append(reversed_referral(log, self._state.codes[log.referral_code_id].code))
