@@ -34,7 +34,7 @@ from handlers.http.addresses import PathAddress
 from handlers.http.routes import Route, documented_routes
 from handlers.operation import BatchHandler, BeforeTransaction, Operation
 from handlers.services.limit_configuration import limit_configuration
-from handlers.services.organizations.caller_rights import permitted_callers
+from handlers.services.organizations.caller_rights import Admission, permitted_callers
 from handlers.settings import Settings
 from persistence import audit_log, organizations, replication, test_clocks, transactions
 from persistence.connections import TransactionDeadlineExceeded
@@ -57,10 +57,6 @@ REPLICA_WAIT_SECONDS, REPLICA_BEHIND_SECONDS = 0.1, 2.0
 
 _log = logging.getLogger("loyalty.replica")
 
-# The organization of a batch (None if the operation has none); for each request the caller, or the refusal of it; and
-# the records of the first path parameter by its values, if they were read together with the organization.
-_Admission = tuple[Organization | None, Sequence[Caller | Exception | None], Mapping[Any, Any] | None]
-
 
 class Dispatcher:
     """Calls the handler of requests that their document has accepted.
@@ -75,7 +71,7 @@ class Dispatcher:
         self._engine = engine
         self._reading = autocommit(engine)
         self._replica = None if replica is None else autocommit(replica)
-        self._replica_away_until = 0.0
+        self._replica_unavailable_until = 0.0
         self._replica_behind_until = 0.0
         self._routes = documented_routes()
 
@@ -130,7 +126,7 @@ class Dispatcher:
         route: Route,
         requests: Sequence[Request],
         hook_result: Any = None,
-        admission: _Admission | None = None,
+        admission: Admission | None = None,
     ) -> Sequence[Response | Exception]:
         """Run requests in an open transaction.
 
@@ -204,10 +200,11 @@ class Dispatcher:
     ) -> Sequence[Response | Exception] | None:
         """The outcomes by the read replica; None if it is unavailable or behind, so that the primary is queried."""
         must_be_current = not route.operation.may_be_outdated
-        if time.monotonic() < max(self._replica_away_until, self._replica_behind_until if must_be_current else 0.0):
+        now = time.monotonic()
+        if now < self._replica_unavailable_until or (must_be_current and now < self._replica_behind_until):
             return None
 
-        def ask_primary(db: Connection) -> tuple[_Admission, str]:
+        def ask_primary(db: Connection) -> tuple[Admission, str]:
             # The primary decides who may call: a permission taken from a user counts from the next request on.
             admission = permitted_callers(db, requests, route.scopes)
             return admission, replication.end_of_log(db) if must_be_current else ""
@@ -237,7 +234,7 @@ class Dispatcher:
                     raise
                 # The replica cancelled the statement because of the primary's changes.
                 return None
-            self._replica_away_until = time.monotonic() + REPLICA_PAUSE_SECONDS
+            self._replica_unavailable_until = time.monotonic() + REPLICA_PAUSE_SECONDS
             _log.warning("the read replica %s; the primary serves for %.0f s", fault, REPLICA_PAUSE_SECONDS)
             return None
 
@@ -246,10 +243,10 @@ def _may_read_replica(route: Route) -> bool:
     return route.reads and (route.operation.may_be_outdated or route.operation.reads_many)
 
 
-def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datetime) -> _Admission:
+def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datetime) -> Admission:
     """Find the organization, the callers and, if one statement can find them too, the first records of the paths."""
     if route.operation.operation_id in WITHOUT_ORGANIZATION:
-        return None, [request.caller for request in requests], None
+        return Admission(None, [request.caller for request in requests], None)
     addresses = None
     if route.first_lookup is not None:
         name = route.addresses[0][0]

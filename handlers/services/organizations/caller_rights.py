@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -19,9 +19,21 @@ _FORMER_USER = "The user of this access token is no longer active in the organiz
 _FORMER_PASSWORD = "The password of the user was changed after this access token was issued. Request a new token."
 
 
+class Admission(NamedTuple):
+    """The organization of requests, None if the operation has none, and for each request its caller or its refusal.
+
+    `records` are the records of the first path parameter by its values; None if they were not read with the
+    organization.
+    """
+
+    organization: Organization | None
+    callers: Sequence[Caller | Exception | None]
+    records: Mapping[Any, Any] | None
+
+
 def permitted_callers(
     db: Connection, requests: Sequence[Request], scopes: Sequence[str], addresses: Addresses[Any] | None = None
-) -> tuple[Organization, list[Caller | Refusal | NotBatchable], Mapping[Any, Any] | None]:
+) -> Admission:
     """The organization of requests, the caller of each request with its present permissions there, and records.
 
     Instead of a caller, the list has the refusal of a request that is not permitted, and NotBatchable for a request to
@@ -53,7 +65,7 @@ def permitted_callers(
                 callers[position] = _limit_caller(db, organization_id, request, caller_or_refusal, rights, scopes)
             except Refusal as refusal:
                 callers[position] = refusal
-    return organization, callers, records
+    return Admission(organization, callers, records)
 
 
 def _identify(db: Connection, request: Request) -> tuple[Caller, int]:
