@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import nullcontext, suppress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from connexion.middleware.abstract import ROUTING_CONTEXT, SpecMiddleware
 from connexion.spec import Specification
@@ -46,9 +46,6 @@ from persistence.transactions import (
     is_unavailable,
 )
 
-# status, headers, body
-Rendered = tuple[int, list[tuple[bytes, bytes]], bytes]
-
 _log = logging.getLogger("loyalty.batches")
 
 _CLIENT_CLOSED_REQUEST = 499
@@ -62,6 +59,14 @@ _HEADERS_FOR_ALL = ("authorization", "accept-language", "idempotency-key", "user
 _MAX_RECORD_BYTES = 256 * 1024
 # A call with a longer body has many items, and is a batch of its own.
 _MAX_BATCHED_BYTES = 16_384
+
+
+class Rendered(NamedTuple):
+    """A response in the form in which it is sent."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
 
 
 class Dispatch(Protocol):
@@ -98,9 +103,8 @@ class OperationPlan:
         self._deprecation = DeprecationPlan(operation, parameters, bodies, schemas, operation_name)
         success = next(status for status in operation["responses"] if status.startswith("2"))
         self.response_types = ResponseTypes(schemas.resolve(operation["responses"][success]))
-        self._documented_headers = [
-            parameter["name"].lower() for parameter in parameters if parameter["in"] == "header"
-        ]
+        headers = [parameter for parameter in parameters if parameter["in"] == "header"]
+        self._documented_headers = [header["name"].lower() for header in headers]
         self._header_names = (*_HEADERS_FOR_ALL, *self._documented_headers)
 
     def arguments(self, query: bytes, faults: list[FieldFault]) -> dict[str, Any]:
@@ -156,7 +160,11 @@ class HttpCall(WaitingCall[Rendered]):
 
 
 class Operations(SpecMiddleware):  # type: ignore[misc]
-    """The innermost application: reads bodies on the event loop and does everything else in one of the threads."""
+    """The innermost application: reads bodies on the event loop and does everything else in threads.
+
+    `pool` returns the threads of an organization, `dry_run_pool` those of its dry runs, `token_pool` those of a token
+    request.
+    """
 
     def __init__(
         self,
@@ -194,10 +202,9 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request that passed routing and security."""
-        if scope["type"] != "http":
-            await self._pages(scope, receive, send)
-            return
-        operation_id = scope["extensions"][ROUTING_CONTEXT]["operation_id"]
+        operation_id = None
+        if scope["type"] == "http":
+            operation_id = scope["extensions"][ROUTING_CONTEXT]["operation_id"]
         if operation_id is None:
             await self._pages(scope, receive, send)
             return
@@ -212,13 +219,13 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
                 await self._refuse_body(receive, exchange, kept_body)
             else:
                 if "content-type" in exchange.headers or "content-encoding" in exchange.headers:
-                    media_type = plan.body.refuse_other_types(exchange)
+                    media_type = plan.body.accepted_media_type(exchange)
                 max_bytes = self._max_record_bytes if plan.has_large_records else self._max_body_bytes
                 raw = await self._read(plan.body, max_bytes, receive, exchange, kept_body)
                 if not raw:
                     media_type = None
                 elif media_type is None:
-                    media_type = plan.body.refuse_other_types(exchange)
+                    media_type = plan.body.accepted_media_type(exchange)
             call = HttpCall(plan, exchange, scope["query_string"], raw, media_type)
             status, headers, body = await self._run_in_time(call, organization)
         except ClientGone:
@@ -254,11 +261,10 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         Raises TooBusy if its time runs out before the call begins, DeadlineExceeded if it runs out later.
         """
         self._submit(call, organization)
-        work = call.future
-        await _wait_for_end(work, self._seconds_left(call.exchange))
-        if work.done():
-            return work.result()
-        if work.cancel():
+        await _wait_for_end(call.future, self._seconds_left(call.exchange))
+        if call.future.done():
+            return call.future.result()
+        if call.future.cancel():
             raise TooBusy("The server had no time for the request. Nothing was changed; try again.")
         call.deadline.expire()
         raise DeadlineExceeded(
@@ -300,7 +306,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             accepted = [*requests]
             for call, response in zip(accepted, self._dispatch_batch(accepted, [*requests.values()]), strict=True):
                 outcomes[call] = _render(call.plan, response) if isinstance(response, Response) else response
-        return [*map(outcomes.__getitem__, calls)]
+        return [outcomes[call] for call in calls]
 
     def _dispatch_batch(self, calls: Sequence[HttpCall], requests: Sequence[Request]) -> Sequence[Response | Exception]:
         """Dispatch the requests of a batch; return the response or the error of each request."""
@@ -377,12 +383,12 @@ def _render(plan: OperationPlan, response: Response) -> Rendered:
     if plan.response_types.is_negotiated:
         headers.append(_VARY)
     if response.status == 204 or response.body is None:
-        return response.status, headers, b""
+        return Rendered(response.status, headers, b"")
     body = response.body.encode() if has_content_type and isinstance(response.body, str) else encode(response.body)
     if not has_content_type:
         headers.append(_JSON)
     headers.append((b"content-length", str(len(body)).encode()))
-    return response.status, headers, body
+    return Rendered(response.status, headers, body)
 
 
 def _parameters(item: Mapping[str, Any], operation: Mapping[str, Any], schemas: Schemas) -> list[Mapping[str, Any]]:

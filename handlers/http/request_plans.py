@@ -313,8 +313,8 @@ class BodyPlan:
             self._validators[key] = schemas.validator(content["schema"])
         self._accepted = ", ".join(self._validators)
 
-    def refuse_other_types(self, exchange: Exchange) -> str:
-        """Return the media type of the body; raises a 415 for one that is not served, before the body is read."""
+    def accepted_media_type(self, exchange: Exchange) -> str:
+        """The media type of the body; raises a 415 for one that is not served, before the body is read."""
         coding = exchange.headers.get("content-encoding", "identity").strip().lower()
         if coding not in ("", "identity") or exchange.headers.get("transfer-encoding", "chunked").lower() != "chunked":
             raise HttpProblem(
@@ -386,7 +386,7 @@ def _parameter(
     if is_array and declared["in"] != "query":
         detail = f"is an array in {declared['in']}; only query parameters can be arrays"
         raise DocumentError(f"{operation_name}: the parameter {name} {detail}")
-    if declared.get("style", "form" if declared["in"] == "query" else "simple") not in ("form", "simple"):
+    if declared.get("style", "simple") not in ("form", "simple"):
         detail = f"has the style {declared['style']}, which the server cannot read"
         raise DocumentError(f"{operation_name}: the parameter {name} {detail}")
     return Parameter(

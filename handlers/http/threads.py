@@ -245,8 +245,10 @@ class CallBatches(Generic[WaitingCalls]):
             if state is None or not state.waiting:
                 return
             patience = state.last_began_at + PATIENCE_SECONDS - time.monotonic() if state.running_batches else 0.0
-            batch = state.take_batch(self._max_calls) if patience <= 0 else []
-            state.running_batches += bool(batch)
+            batch = []
+            if patience <= 0:
+                batch = state.take_batch(self._max_calls)
+                state.running_batches += 1
         if batch:
             pool.submit(self._run_batches, kind, batch, pool)
         else:
@@ -262,9 +264,10 @@ class CallBatches(Generic[WaitingCalls]):
             with self._lock:
                 state = self._kinds[kind]
                 batch = state.take_batch(self._max_calls) if state.waiting else []
-                state.running_batches -= not batch
-                if not state.running_batches:
-                    del self._kinds[kind]
+                if not batch:
+                    state.running_batches -= 1
+                    if not state.running_batches:
+                        del self._kinds[kind]
             if batch and pool.has_waiting_work():
                 _submit_or_run(pool, partial(self._run_batches, kind, batch, pool))
                 return
