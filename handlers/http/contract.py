@@ -133,4 +133,4 @@ def _problem_violations(status: int, media_type: str, body: bytes) -> list[str]:
     wrong_names = [name for name, kind in _PROBLEM_FIELDS.items() if not isinstance(problem.get(name), kind)]
     if not wrong_names and problem["status"] != status:
         wrong_names.append("status")
-    return [f"the problem's member {name} is missing or wrong" for name in wrong_names]
+    return [f"the problem's field {name} is missing or wrong" for name in wrong_names]

@@ -56,7 +56,9 @@ class DeprecationPlan:
         if isinstance(body, dict):
             moments.extend(moment for name, moment in self._field_times.items() if name in body)
         for array_field, fields in self._item_field_times.items():
-            items = body if array_field is None else body.get(array_field) if isinstance(body, dict) else None
+            items = body
+            if array_field is not None:
+                items = body.get(array_field) if isinstance(body, dict) else None
             if isinstance(items, list):
                 moments.extend(
                     moment
@@ -88,7 +90,7 @@ class DeprecationPlan:
 
         Raises DocumentError if the part is deprecated without a date.
         """
-        deprecated_part = part if part.get("deprecated") else self._schemas.resolve(part) if "$ref" in part else part
+        deprecated_part = part if part.get("deprecated") else self._schemas.resolve(part)
         if not deprecated_part.get("deprecated"):
             return None
         try:

@@ -186,20 +186,25 @@ def _render(tokens: Sequence[Token], page: str, root: str) -> str:
 def _link(tokens: Sequence[Token], page: str, root: str) -> None:
     """Replace links between pages by addresses of the server; remove links to files that it does not serve."""
     for token in tokens:
-        # For each open link, whether it stays: its end is removed together with its beginning.
-        stack: list[bool] = []
+        # For each open link, whether the server serves its target: the end of a link is removed with its beginning.
+        are_served: list[bool] = []
         for child in token.children or ():
             if child.type == "image":
                 child.attrSet("src", f"{root}/docs/{child.attrGet('src')}")
-            if child.type == "link_open":
+            elif child.type == "link_open":
                 target = _target(str(child.attrGet("href")), page, root)
-                stack.append(target is not None)
-                if target is not None:
+                are_served.append(target is not None)
+                if target is None:
+                    _remove(child)
+                else:
                     child.attrSet("href", target)
-                    continue
-            elif child.type != "link_close" or stack.pop():
-                continue
-            child.type, child.tag, child.nesting = "text", "", 0
+            elif child.type == "link_close" and not are_served.pop():
+                _remove(child)
+
+
+def _remove(token: Token) -> None:
+    """Make a token an empty text, which renders as nothing."""
+    token.type, token.tag, token.nesting, token.content = "text", "", 0, ""
 
 
 def _target(href: str, page: str, root: str) -> str | None:

@@ -46,15 +46,16 @@ class LocalApi:
     def _plan(self, operation: OperationName) -> OperationPlan:
         """The plan of an operation, compiled when it is called first."""
         if operation not in self._plans:
-            self._plans[operation] = OperationPlan(
-                operation[0], *self._documented[operation], self._schemas[operation[0]]
-            )
+            surface, _ = operation
+            path, item, documented = self._documented[operation]
+            self._plans[operation] = OperationPlan(surface, path, item, documented, self._schemas[surface])
         return self._plans[operation]
 
     def fields_of(self, operation: OperationName) -> frozenset[str]:
         """The names of the fields of an operation's body."""
-        *_, documented = self._documented[operation]
-        return _fields_of(documented, self._schemas[operation[0]])
+        surface, _ = operation
+        _, _, documented = self._documented[operation]
+        return _fields_of(documented, self._schemas[surface])
 
     def nullable_fields_of(self, operation: OperationName) -> frozenset[str]:
         """The names of the fields of an operation's body that may be null."""

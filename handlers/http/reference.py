@@ -1,6 +1,6 @@
 """The operations of a document in the forms that pages need: by tag, and as sections of the search."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,12 +46,13 @@ def groups(document: Mapping[str, Any]) -> list[OperationGroup]:
         )
         by_tag.setdefault((operation.get("tags") or ["operations"])[0], []).append(entry)
     tags = {tag["name"]: tag for tag in document.get("tags", ())}
-    return [
-        OperationGroup(name, tag.get("description", ""), tag.get("externalDocs", {}).get("url", ""), tuple(entries))
-        for name, entries in by_tag.items()
-        for tag in [tags.get(name, {})]
-        if entries
-    ]
+    return [_group(name, tags.get(name, {}), entries) for name, entries in by_tag.items() if entries]
+
+
+def _group(name: str, tag: Mapping[str, Any], entries: Iterable[OperationEntry]) -> OperationGroup:
+    """The group of a tag, which may have no description in the document."""
+    page = tag.get("externalDocs", {}).get("url", "")
+    return OperationGroup(name, tag.get("description", ""), page, tuple(entries))
 
 
 def search_sections(document: Mapping[str, Any], page: str) -> list[dict[str, str]]:

@@ -81,11 +81,21 @@ def _route(operation: Operation, name: str, path: str, method: str, documented: 
         addresses=addresses,
         # An operation that changes the record of its path has to lock the record before it reads it.
         first_lookup=None if audit_of_change is not None else first_lookup(parameters, operation.arguments),
-        # The alternatives of `security` are for different callers; the one for tokens of users has roles.
-        scopes=next((tuple(s["oauth2"]) for s in documented["security"] if s.get("oauth2", [MEMBER]) != [MEMBER]), ()),
+        scopes=_scopes_of_users(documented["security"]),
         is_batched=operation.batch is not None and all(address.is_batched for _, address in addresses),
         audit_of_change=audit_of_change,
     )
+
+
+def _scopes_of_users(security: Sequence[Mapping[str, Sequence[str]]]) -> tuple[str, ...]:
+    """The scopes that tokens of users need for an operation.
+
+    The alternatives of `security` are for different callers: other ones have no `oauth2`, or only the scope of members.
+    """
+    for alternative in security:
+        if "oauth2" in alternative and alternative["oauth2"] != [MEMBER]:
+            return tuple(alternative["oauth2"])
+    return ()
 
 
 def _refuse_gaps(name: str, operation: Operation, parameters: Sequence[str], content: Collection[str]) -> None:

@@ -118,6 +118,7 @@ class Authenticator:
         self._engine = engine
         self._read_engine = autocommit(engine)
         self._keys: dict[str, jwt.PyJWK] = {}
+        # The Unix time at which the token expires, and its caller.
         self._callers_by_token: dict[str, tuple[float, Caller]] = {}
         self._lock = threading.Lock()
         self._external = IssuerKeys.at(settings.external_jwks_url) if settings.external_jwks_url else None
