@@ -11,7 +11,7 @@ from handlers.messages.base import Changes, values_of, wrapped
 from handlers.messages.lists import listed
 from handlers.operation import declare_get, declare_list, operation
 from handlers.schemas.audiences import AUDIENCE, AudienceProperties, ListChange
-from handlers.services.audiences import change_lists, protect_from_erasing, refuse_without_list
+from handlers.services.audiences import MembershipChange, change_lists, protect_from_erasing, refuse_without_list
 from handlers.services.organizations.reset import refuse_other_organization
 from persistence import audiences
 from persistence.audiences import AUDIENCES
@@ -74,7 +74,7 @@ def update_audience_members(call: Call, audience: Audience, body: ListChange) ->
     if new_ids & removed_ids:
         raise InvalidRequest(_contradictions(body.remove, new_ids))
     protect_from_erasing(call, new_ids)
-    [changed_audience] = change_lists(call, [(audience, new_ids, removed_ids)])
+    [changed_audience] = change_lists(call, [MembershipChange(audience, new_ids, removed_ids)])
     return changed_audience
 
 

@@ -1,6 +1,7 @@
 """Changes the lists of audiences."""
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from domain.audiences import LIST_MATCHER, Audience, NotAListAudience
 from domain.members import refuse_erased
@@ -35,16 +36,24 @@ def protect_from_erasing(call: Call, member_ids: Collection[int]) -> None:
         refuse_erased(members_by_id[member_id])
 
 
-def change_lists(call: Call, changes: Iterable[tuple[Audience, Collection[int], Collection[int]]]) -> list[Audience]:
-    """Change lists: each change has the audience, the ids of the members to be added, and of those to be removed.
+class MembershipChange(NamedTuple):
+    """The ids of members to be added to the list of an audience, and of members to be removed."""
+
+    audience: Audience
+    new_ids: Collection[int]
+    removed_ids: Collection[int]
+
+
+def change_lists(call: Call, changes: Iterable[MembershipChange]) -> list[Audience]:
+    """Change the lists of audiences.
 
     Skips members to be added who are already on the list, and members to be removed who are not. If a list changes,
     raises the content versions, so that cached pages of member content are read again. Returns the audiences.
     """
     changed_audiences, has_changes = [], False
-    for audience, new_ids, removed_ids in changes:
-        before = AUDIENCES.lock(call.db, audience)
-        after = _change_list(call, before, new_ids, removed_ids)
+    for change in changes:
+        before = AUDIENCES.lock(call.db, change.audience)
+        after = _change_list(call, before, change.new_ids, change.removed_ids)
         changed_audiences.append(after)
         has_changes = has_changes or after is not before
     if has_changes:

@@ -43,7 +43,8 @@ def _member_pages(db: Connection, export_range: ExportRange) -> Iterator[list[tu
     after = export_range.after
     while page := exported_members.find_next_members(db, export_range, after, ROWS_AT_ONCE):
         yield page
-        after = page[-1][0].member_id
+        last_member, _ = page[-1]
+        after = last_member.member_id
 
 
 def member_rows(db: Connection, export_range: ExportRange) -> Iterator[ExportedRow]:
@@ -87,8 +88,10 @@ def balance_rows(db: Connection, export_range: ExportRange) -> Iterator[Exported
         wallet_ids = list(members_by_wallet)
         balances = exported_members.find_balances(db, export_range, wallet_ids)
         imported_keys = exported_members.find_imported_keys(db, export_range.organization_id, wallet_ids)
-        for place, parts in groupby(balances, key=attrgetter("wallet_id", "ledger_account_id")):
-            yield from _rows_of_balance(members_by_wallet[place[0]], list(parts), imported_keys.get(place))
+        for wallet_and_account, parts in groupby(balances, key=attrgetter("wallet_id", "ledger_account_id")):
+            wallet_id, _ = wallet_and_account
+            imported_key = imported_keys.get(wallet_and_account)
+            yield from _rows_of_balance(members_by_wallet[wallet_id], list(parts), imported_key)
 
 
 def _rows_of_balance(
@@ -130,7 +133,7 @@ def _record_rows(kind: str, db: Connection, export_range: ExportRange) -> Iterat
                 row_id,
                 {name: to_json_value(value) for name, value in zip(columns, values, strict=True) if value is not None},
             )
-        after = page[-1][0]
+            after = row_id
 
 
 ReadRows = Callable[[Connection, ExportRange], Iterator[ExportedRow]]

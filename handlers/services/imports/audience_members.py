@@ -4,7 +4,7 @@ from domain.audiences import Audience, NotAListAudience
 from domain.badges import Badge, BadgeGrant
 from domain.imports.records import RowFault
 from domain.members import Member
-from handlers.services.audiences import change_lists, refuse_without_list
+from handlers.services.audiences import MembershipChange, change_lists, refuse_without_list
 from handlers.services.badges import ASSIGN, assign_badges, grant
 from handlers.services.configuration import configuration_of
 from handlers.services.imports.reading import ImportStep, RecordsByName
@@ -40,7 +40,7 @@ def import_audience_members(step: ImportStep) -> None:
     changes = []
     for audience_id, removals in sorted(removals_by_audience.items()):
         added_ids = {member_id for member_id, is_removed in removals.items() if not is_removed}
-        changes.append((by_id[audience_id], added_ids, removals.keys() - added_ids))
+        changes.append(MembershipChange(by_id[audience_id], added_ids, removals.keys() - added_ids))
     change_lists(call, changes)
 
 

@@ -66,15 +66,26 @@ class _MemberRow:
         return MemberBody(**values)
 
 
+@dataclass(frozen=True, slots=True)
+class _MemberChange:
+    """A change of an existing member: `before` is the member before the change, `values` are the values to set."""
+
+    tier: TierRow | None
+    before: Member
+    values: Mapping[str, Any]
+
+    @property
+    def has_new_values(self) -> bool:
+        """True if a value differs from that of the member; the tier is not one of the values."""
+        return any(getattr(self.before, name) != value for name, value in self.values.items())
+
+
 @dataclass(slots=True)
 class _SortedRows:
-    """The rows to import: `new` are those of members to enrol.
-
-    `changed` are the rows of existing members, each with the member before the change and the values to set.
-    """
+    """The rows to import: `new` are those of members to enrol, `changes` the changes of existing members."""
 
     new: list[_MemberRow] = field(default_factory=list)
-    changed: list[tuple[_MemberRow, Member, dict[str, Any]]] = field(default_factory=list)
+    changes: list[_MemberChange] = field(default_factory=list)
 
 
 def import_members(step: ImportStep) -> None:
@@ -87,7 +98,7 @@ def import_members(step: ImportStep) -> None:
     if member_rows:
         sorted_rows = _sort_out(step, member_rows)
         _enrol(step.call, sorted_rows.new)
-        _change(step.call, sorted_rows.changed)
+        _change(step.call, sorted_rows.changes)
 
 
 def _read(step: ImportStep, row: ImportRow, tiers: Tiers) -> _MemberRow:
@@ -149,7 +160,7 @@ def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRow
         if before is None:
             sorted_rows.new.append(member_row)
         else:
-            sorted_rows.changed.append((member_row, before, _values_after(before, member_row)))
+            sorted_rows.changes.append(_MemberChange(member_row.tier, before, _values_after(before, member_row)))
     return sorted_rows
 
 
@@ -187,29 +198,20 @@ def _enrol(call: Call, rows: Sequence[_MemberRow]) -> None:
     report_tiers_of_new(unit, tiers)
 
 
-def _change(call: Call, changed_members: Sequence[tuple[_MemberRow, Member, dict[str, Any]]]) -> None:
-    """Set the tiers of members; store and report the members whose values change.
-
-    Each member comes with its row and the values to set. A quiet import reports nothing.
-    """
+def _change(call: Call, changes: Sequence[_MemberChange]) -> None:
+    """Set the tiers of members; store and report the members whose values change. A quiet import reports nothing."""
     organization_id = call.organization.organization_id
-    set_tiers(
-        call, [(member_row.tier, before) for member_row, before, _ in changed_members if member_row.tier is not None]
-    )
-    updates = [
-        (before, values)
-        for _, before, values in changed_members
-        if any(getattr(before, name) != value for name, value in values.items())
-    ]
+    set_tiers(call, [(change.tier, change.before) for change in changes if change.tier is not None])
+    updates = [change for change in changes if change.has_new_values]
     if not updates:
         return
-    deactivated_members = [before for before, values in updates if before.active and not values["active"]]
+    deactivated_members = [update.before for update in updates if update.before.active and not update.values["active"]]
     release_holds(call, deactivated_members)
     release_locks(call, deactivated_members)
-    values_by_id = [(before.member_id, values) for before, values in updates]
+    values_by_id = [(update.before.member_id, update.values) for update in updates]
     stored_members = members.store_members(call.db, organization_id, values_by_id, call.now)
-    changes = [(before, stored_members[before.member_id]) for before, _ in updates]
-    for before, after in changes:
+    befores_and_afters = [(update.before, stored_members[update.before.member_id]) for update in updates]
+    for before, after in befores_and_afters:
         call.audit.add(
             "member",
             before.member_id,
@@ -218,7 +220,7 @@ def _change(call: Call, changed_members: Sequence[tuple[_MemberRow, Member, dict
             member_ids=(before.member_id,),
         )
     if not call.is_quiet:
-        _report_changes(call, changes)
+        _report_changes(call, befores_and_afters)
 
 
 def _report_changes(call: Call, changes: Sequence[tuple[Member, Member]]) -> None:

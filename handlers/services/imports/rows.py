@@ -1,5 +1,6 @@
 """Reading and checking the rows of an import from its stored file, in bounded memory."""
 
+import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -161,7 +162,7 @@ class RowReader:
                 first_byte -= part.size
                 continue
             # All blocks of the part from this byte on; the last one may be shorter.
-            for number in range(first_byte // imports.BLOCK_BYTES, -(-part.size // imports.BLOCK_BYTES)):
+            for number in range(first_byte // imports.BLOCK_BYTES, math.ceil(part.size / imports.BLOCK_BYTES)):
                 content = imports.read_block(self.db, self._job, part.part_number, number)
                 content = content[first_byte % imports.BLOCK_BYTES :]
                 first_byte = 0

@@ -85,12 +85,14 @@ class Tiers:
 
         None if no tier has the key or name, or if several tiers have the name and all belong to other programs.
         """
-        by_key = self._by_key.get(name.lower())
+        tier = self._by_key.get(name.lower())
+        if tier is not None:
+            return tier
         tiers_by_name = self._by_name.get(name, [])
-        default_program_tiers = [tier for tier in tiers_by_name if tier.loyalty_program_id == self._default_program]
-        return by_key or (
-            default_program_tiers[0] if default_program_tiers else tiers_by_name[0] if len(tiers_by_name) == 1 else None
-        )
+        for tier in tiers_by_name:
+            if tier.loyalty_program_id == self._default_program:
+                return tier
+        return tiers_by_name[0] if len(tiers_by_name) == 1 else None
 
 
 def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
