@@ -1,5 +1,6 @@
 """Extends the expiry of points: of a member or single lots at once, of a whole account by the worker."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -151,13 +152,12 @@ def _lots_of(call: Call, request: ExtensionRequest) -> dict[int, frozenset[int] 
         return {member.wallet_id: None}
     organization_id, lot_ids = call.organization.organization_id, sorted(set(request.ledger_lot_ids))
     wallets = find_wallets_of_lots(call.db, organization_id, request.ledger_account_id, lot_ids)
+    lots_by_wallet: defaultdict[int, set[int]] = defaultdict(set)
     for lot_id in lot_ids:
         if lot_id not in wallets:
             raise UnknownLedgerLot(f"ledgerLotIds contains {lot_id}, but the account has no lot with this id.")
-    return {
-        wallet_id: frozenset(lot_id for lot_id in lot_ids if wallets[lot_id] == wallet_id)
-        for wallet_id in wallets.values()
-    }
+        lots_by_wallet[wallets[lot_id]].add(lot_id)
+    return {wallet_id: frozenset(lots) for wallet_id, lots in lots_by_wallet.items()}
 
 
 def _store(

@@ -193,11 +193,9 @@ def redeem_allowance(call: Call, request: AllowanceRedemption) -> RedeemedAllowa
             detail = "externalEventDate is after the end of the offline allowance"
             raise InvalidRequest([FieldFault(detail, pointer="/externalEventDate")])
         fiat = Fiat(request.fiat_value, currency=request.fiat_currency)
+        transaction, account = find_transaction(unit, allowance)
         unit.ledger.capture(
-            *find_transaction(unit, allowance),
-            request.amount,
-            None if fiat == NO_FIAT else fiat,
-            request.external_event_date,
+            transaction, account, request.amount, None if fiat == NO_FIAT else fiat, request.external_event_date
         )
     redemption = {
         "redeemed_amount": request.amount,
@@ -258,7 +256,8 @@ def cancel_allowance(call: Call, allowance: OfflineAllowance) -> AllowanceView:
         if before.status == CANCELLED:
             return before
         refuse_unless_open(before.status, allowance.offline_allowance_key)
-        unit.ledger.revert(*find_transaction(unit, allowance), Details(call.new_key(), description=_HOLD))
+        transaction, account = find_transaction(unit, allowance)
+        unit.ledger.revert(transaction, account, Details(call.new_key(), description=_HOLD))
     # Only `updatedAt` changes: the status follows from the hold.
     cancelled = _views(call, [ALLOWANCES.store(call.db, current, {}, call.now)])[0]
     _audit(call, current, before, cancelled)

@@ -191,7 +191,8 @@ def capture_payment(call: Call, payment: PointsPayment, request: PaymentCapture)
         refuse_empty_payment(points, None)
         part = captured_part(payment, points)
         fiat = Fiat(part.value, currency=payment.currency)
-        unit.ledger.capture(*find_transaction(unit, payment), part.points, fiat, amount_field="points")
+        transaction, account = find_transaction(unit, payment)
+        unit.ledger.capture(transaction, account, part.points, fiat, amount_field="points")
     return _store_change(call, payment, before)
 
 
@@ -200,7 +201,8 @@ def release_payment(call: Call, payment: PointsPayment) -> PointsPaymentView:
     with open_hold(call, payment) as unit:
         before = view_payment(call, payment)
         refuse_unheld(before.status, payment.points_payment_key)
-        unit.ledger.revert(*find_transaction(unit, payment), Details(call.new_key(), description=HOLD))
+        transaction, account = find_transaction(unit, payment)
+        unit.ledger.revert(transaction, account, Details(call.new_key(), description=HOLD))
     return _store_change(call, payment, before)
 
 

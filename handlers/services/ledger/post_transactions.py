@@ -161,12 +161,12 @@ class MovementBatch:
         }
         for set_id in refused_set_ids:
             self._fail_set(set_id)
-        sets: dict[tuple[str | None, int], list[int]] = {}
+        # By the id of the set, a text; each movement without a set is a group of its own, by its position.
+        sets: dict[str | int, list[int]] = {}
         for position, movement in enumerate(self.movements):
             if position not in self._outcomes:
-                set_id = movement.atomic_set_id
-                # Each movement without a set is a group of its own.
-                sets.setdefault((set_id, position if set_id is None else -1), []).append(position)
+                group = position if movement.atomic_set_id is None else movement.atomic_set_id
+                sets.setdefault(group, []).append(position)
         return list(sets.values())
 
     def _post_set(self, positions: Sequence[int], *, atomic: bool) -> dict[int, Posting]:
