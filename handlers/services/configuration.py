@@ -58,9 +58,10 @@ _MAX_CACHED, _MAX_CACHED_BYTES = 1000, 64 * 1024 * 1024
 class Configuration:
     """An organization's active campaigns and the records that they refer to.
 
-    `accounts` are the accounts of the default ledger, `audiences` the audiences that can match members, `badges` all
-    badges by key, `missions` all missions by id, `functions` the functions of expressions, and `subscriptions` those of
-    the active triggers. `member_accounts` are the accounts whose points can change tiers, or expire depending on the
+    `accounts` are the accounts of the default ledger, `main_accounts` those of the points of each loyalty program, at
+    None for records without a program. `audiences` are the audiences that can match members, `badges` all badges by
+    key, `missions` all missions by id, `functions` the functions of expressions, and `subscriptions` those of the
+    active triggers. `member_accounts` are the accounts whose points can change tiers, or expire depending on the
     tier. `schedules_of_periods` are the tier schedules that count the points of a period. `activity_types` are the
     types of events that keep points alive; `possible_derived_types` are the types of derived events that can occur.
     `location_timezones` has the time zones of locations, by code. `size` is that of `configuration_bytes`.
@@ -168,15 +169,15 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     stored_tiers, loyalty_programs = TIERS.find_all(db, organization_id), PROGRAMS.find_all(db, organization_id)
     accounts, matchers = _load_accounts(db, organization, loyalty_programs), _load_matchers(db, organization_id)
     item_matchers = dict(matchers.values())
-    audiences_ = tuple(filter(None, map(compile_audience, audiences.find_matching(db, organization_id))))
+    matching_audiences = tuple(filter(None, map(compile_audience, audiences.find_matching(db, organization_id))))
     groups, programs = _load_groups(db, organization_id, active_campaigns), _ready_programs(stored_programs, accounts)
     rules = _Rules(
         tuple(_compiled_campaigns(active_campaigns, before, accounts, organization, groups)),
-        tuple(_compiled_missions(stored_missions, organization, accounts, matchers, audiences_)),
+        tuple(_compiled_missions(stored_missions, organization, accounts, matchers, matching_audiences)),
     )
     tiers = configured_tiers(loyalty_programs, stored_tiers)
     tier_schedules = schedules_of(loyalty_programs, stored_tiers, organization.zone)
-    badges_, activity_types = BADGES.find_all(db, organization_id), _activity_types(accounts.by_id.values())
+    all_badges, activity_types = BADGES.find_all(db, organization_id), _activity_types(accounts.by_id.values())
     subscriptions = tuple(triggers.find_subscriptions(db, organization_id))
     details = organizations.find_details(db, organization_id)
     return Configuration(
@@ -195,9 +196,9 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         member_accounts=_member_accounts(tier_schedules, accounts.by_id.values()),
         activity_types=activity_types,
         custom_event_types=_load_custom_event_types(db, organization_id),
-        badges={badge.badge_key: badge for badge in badges_},
+        badges={badge.badge_key: badge for badge in all_badges},
         subscriptions=subscriptions,
-        audiences=audiences_,
+        audiences=matching_audiences,
         matcher_keys=frozenset(item_matchers),
         functions=host_functions(item_matchers),
         missions={mission.mission.mission_id: mission for mission in rules.missions},
@@ -212,7 +213,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         location_timezones=details.location_timezones,
         possible_derived_types=possible_derived_types(
             moves_tiers=SET_TIER in rules.effect_ids or any(schedule.moves for schedule in tier_schedules),
-            has_badges=bool(badges_),
+            has_badges=bool(all_badges),
             has_missions=bool(rules.missions_by_type),
             has_notices=any(account.points_expiring or details.points_expiring for account in accounts.by_id.values()),
             trigger_types={event_type for subscription in subscriptions for event_type in subscription.event_types},
@@ -360,25 +361,25 @@ def _ready_programs(programs: Iterable[ReferralProgram], accounts: _Accounts) ->
 
 
 def _compiled_missions(
-    missions: Iterable[Mission],
+    stored_missions: Iterable[Mission],
     organization: Organization,
     accounts: _Accounts,
     matchers: Mapping[int, tuple[str, ItemPredicate]],
-    audiences_: Iterable[CompiledAudience],
+    matching_audiences: Iterable[CompiledAudience],
 ) -> list[CompiledMission]:
     """All missions, ready to count events; `matchers` has the key and the compiled matcher by id."""
     predicates = {matcher_id: predicate for matcher_id, (_, predicate) in matchers.items()}
-    audience_keys = {audience.audience_id: audience.audience_key for audience in audiences_}
+    audience_keys = {audience.audience_id: audience.audience_key for audience in matching_audiences}
     return [
         compile_mission(mission.in_zone_of(organization), predicates, audience_keys, accounts.by_id, accounts.default)
-        for mission in missions
+        for mission in stored_missions
     ]
 
 
-def _by_type(missions_: Iterable[CompiledMission]) -> dict[str, tuple[CompiledMission, ...]]:
+def _by_type(compiled_missions: Iterable[CompiledMission]) -> dict[str, tuple[CompiledMission, ...]]:
     """The active missions by the type of the events that they count."""
     by_type: defaultdict[str, list[CompiledMission]] = defaultdict(list)
-    for mission in missions_:
+    for mission in compiled_missions:
         if mission.mission.active:
             by_type[mission.mission.event_type].append(mission)
     return {event_type: tuple(missions_of_type) for event_type, missions_of_type in by_type.items()}

@@ -119,15 +119,18 @@ def issue_token(call: Call, sign_in: SignIn, scope: str | None) -> IssuedToken:
     """Issue a token with all permissions of the user, or with the permissions in `scope`. Raises TokenRefused."""
     user = _find_user_again(call, sign_in)
     organization_and_rights = organizations.find_with_rights(call.db, user.organization_id, user.user_id)
-    if organization_and_rights is None or not organization_and_rights[1].is_member:
+    if organization_and_rights is None:
         raise _unknown_client()
-    grant = _narrow_to_scope(organization_and_rights[1].grant, scope)
+    organization, rights = organization_and_rights
+    if not rights.is_member:
+        raise _unknown_client()
+    grant = _narrow_to_scope(rights.grant, scope)
     generation = _store_sign_in(call, sign_in, user)
     claims = {
         "sub": user.auth_client_id,
         "userId": user.user_id,
         "organizationId": user.organization_id,
-        "environment": organization_and_rights[0].environment,
+        "environment": organization.environment,
         "roles": sorted(grant.roles),
         "isAdmin": grant.is_admin,
         "isSystemAdmin": grant.is_system_admin,

@@ -124,6 +124,7 @@ def assign_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> 
     return _Requests("assign", ASSIGNED, calls, requests, _assign).run_all()
 
 
+# Executes a request about coupons of a book; the bytes are the digest of the request.
 Execute = Callable[[CouponWork, Call, CouponRequest, BookTerms, bytes], list[CouponUsage]]
 
 

@@ -142,12 +142,15 @@ def _complete_tiers(call: Call, values: dict[str, Any], are_both_sent: bool) -> 
 def _refuse_fractions_of_points(call: Call, values: Mapping[str, Any]) -> None:
     """Refuse points with more fraction digits than the book's account allows; `values` are those of the book."""
     config = values["required_points_config"]
-    account = config and configuration_of(call.db, call.organization).accounts_by_key.get(config["ledgerAccountKey"])
-    if account:
-        points = ("assignment_required_points", "usage_required_points")
-        faults = [fraction_fault(wire_name(name), values[name], account.decimals) for name in points]
-        if any(faults):
-            raise InvalidRequest([fault for fault in faults if fault])
+    if not config:
+        return
+    account = configuration_of(call.db, call.organization).accounts_by_key.get(config["ledgerAccountKey"])
+    if account is None:
+        return
+    points = ("assignment_required_points", "usage_required_points")
+    faults = [fraction_fault(wire_name(name), values[name], account.decimals) for name in points]
+    if any(faults):
+        raise InvalidRequest([fault for fault in faults if fault])
 
 
 def _complete_points_config(call: Call, config: dict[str, str]) -> dict[str, str]:

@@ -68,7 +68,8 @@ class Drain:
             if len(member_ids) == self._batch:
                 self._last_members[organization_id] = member_ids[-1]
             # No members after `after` means the end: the next step begins with the first member again.
-            worked = bool(member_ids) or after > 0 or worked
+            if member_ids or after > 0:
+                worked = True
         return worked
 
     def evaluate_next(self, organization_id: int, after: int = 0) -> list[int]:
@@ -103,8 +104,10 @@ class Drain:
             if not batch or transactions.is_unavailable(error):
                 raise
             if len(batch) > 1:
-                level, fault = logging.INFO if is_lock_timeout(error) else logging.WARNING, _fault(error)
-                _log.log(level, "a batch of %d events failed: %s; evaluating them one by one", len(batch), fault)
+                level = logging.INFO if is_lock_timeout(error) else logging.WARNING
+                _log.log(
+                    level, "a batch of %d events failed: %s; evaluating them one by one", len(batch), _fault(error)
+                )
                 self._evaluate_individually(organization_id, batch)
             else:
                 self._record_failure(organization_id, batch[0], error)

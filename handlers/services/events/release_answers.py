@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Self
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
 from persistence import events, transactions
 from persistence.events import ReleasedPage
@@ -39,11 +39,13 @@ def release_answers(engine: Engine, organization_id: int, after: int, before: da
     """Release the responses of events after the id `after` that were tracked before `before`; yield each page."""
     page_start: int | None = after
     while page_start is not None:
-        page_bounds = (organization_id, page_start, before, EVENTS_AT_ONCE)
-        page = transactions.run(engine, partial(_release_page, page_bounds))
+        release_page = partial(
+            events.release_answers,
+            organization_id=organization_id,
+            after=page_start,
+            before=before,
+            limit=EVENTS_AT_ONCE,
+        )
+        page = transactions.run(engine, release_page)
         page_start = page.last_id if page.first_newer_id is None else None
         yield page
-
-
-def _release_page(page: tuple[int, int, datetime, int], db: Connection) -> ReleasedPage:
-    return events.release_answers(db, *page)

@@ -46,7 +46,8 @@ def track(
     """
     members = _lock_members(unit, incoming)
     existing = ExistingAndNewIds((), (), {}) if unit.is_dry_run else _look_up(unit, incoming)
-    transaction_ids, ids = _allocators(unit, existing.ids, len(incoming))
+    transaction_ids = _transaction_allocator(unit, existing.ids, len(incoming))
+    ids = _ids_of_other_tables(unit, existing.ids)
     intake = Intake(unit, by_server, origins, claims_payments)
     accepted = intake.accept(incoming, members, existing.keys)
     existing_orders = set(existing.order_ids)
@@ -189,25 +190,25 @@ class _SentEvent:
     event: IncomingEvent
 
 
-def segments(events_: Sequence[AnyEvent]) -> list[list[AnyEvent]]:
+def segments(batch: Sequence[AnyEvent]) -> list[list[AnyEvent]]:
     """The batch in segments: an event that undoes a purchase order begins a new segment if its segment has this order.
 
     The events that created or confirmed the order must be stored before their effects can be reversed.
     """
-    if not any(item.event.event_type in UNDOING_EVENTS for item in events_):
-        return [list(events_)]
-    segments_: list[list[AnyEvent]] = [[]]
+    if not any(item.event.event_type in UNDOING_EVENTS for item in batch):
+        return [list(batch)]
+    segments_of_batch: list[list[AnyEvent]] = [[]]
     orders_of_segment: set[str] = set()
-    for item in events_:
+    for item in batch:
         for order in sent_orders([item.event]):
             external_id = order["externalId"]
             if item.event.event_type in UNDOING_EVENTS and external_id in orders_of_segment:
-                segments_.append([])
+                segments_of_batch.append([])
                 orders_of_segment.clear()
             if STATUS_OF_EVENT[item.event.event_type] in (CREATED, CONFIRMED):
                 orders_of_segment.add(external_id)
-        segments_[-1].append(item)
-    return segments_
+        segments_of_batch[-1].append(item)
+    return segments_of_batch
 
 
 def evaluate(
@@ -250,7 +251,7 @@ def orders_of_stored(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> Orde
     external_ids = _external_ids(accepted)
     items = _count_items([event.order for event in accepted if event.order is not None])
     reserved_ids = reserve_ids(unit.db, purchase_orders=len(external_ids), order_items=items)
-    return _set_ids_and_find_orders(unit, accepted, external_ids, _allocators(unit, reserved_ids, len(accepted))[1])
+    return _set_ids_and_find_orders(unit, accepted, external_ids, _ids_of_other_tables(unit, reserved_ids))
 
 
 def _set_ids_and_find_orders(
@@ -271,19 +272,22 @@ def _external_ids(accepted: Sequence[TrackedEvent]) -> set[str]:
     return {event.order["externalId"] for event in accepted if event.order is not None}
 
 
-def _allocators(
-    unit: UnitOfWork, reserved_ids: Mapping[str, Sequence[int]], count: int
-) -> tuple[IdAllocator | None, Ids]:
-    """The allocator of ids for `count` events' ledger transactions, and the reserved ids of the other tables.
+def _transaction_allocator(
+    unit: UnitOfWork, reserved_ids: Mapping[str, Sequence[int]], event_count: int
+) -> IdAllocator | None:
+    """The allocator of ids for the ledger transactions of so many events; None for a dry run, which stores nothing."""
+    if unit.is_dry_run:
+        return None
+    spare_ids = SPARE_IDS + SPARE_IDS_PER_EVENT * event_count
+    return IdAllocator(unit.db, "ledger_transactions", spare_ids, reserved_ids.get("ledger_transactions", ()))
 
-    A dry run stores nothing: it has no allocator, and all its ids are 0.
-    """
+
+def _ids_of_other_tables(unit: UnitOfWork, reserved_ids: Mapping[str, Sequence[int]]) -> Ids:
+    """The reserved ids of events, orders and items; in a dry run, which stores nothing, all ids are 0."""
     tables = ("events", "purchase_orders", "order_items")
     if unit.is_dry_run:
-        return None, dict.fromkeys(tables, repeat(0))
-    spare_ids, transaction_ids = SPARE_IDS + SPARE_IDS_PER_EVENT * count, reserved_ids.get("ledger_transactions", ())
-    transactions = IdAllocator(unit.db, "ledger_transactions", spare_ids, transaction_ids)
-    return transactions, {table: iter(reserved_ids.get(table, ())) for table in tables}
+        return dict.fromkeys(tables, repeat(0))
+    return {table: iter(reserved_ids.get(table, ())) for table in tables}
 
 
 def track_by_server(

@@ -245,14 +245,18 @@ def points_of(
     if schedules:
         wallet_ids = [member.wallet_id for member in members]
         earnings = find_tier_earnings(call.db, call.organization.organization_id, schedules, wallet_ids, call.now)
-    points = {
+    points_by_wallet_and_account = {
         (wallet_id, view.ledger_account_id): TierPoints(
             view.current_balance, view.earned, earnings.get((wallet_id, view.ledger_account_id), ())
         )
         for wallet_id, views in balances.items()
         for view in views
     }
-    return lambda member: lambda account_id: points.get((member.wallet_id, account_id), TierPoints())
+
+    def points_of_member(member: Member) -> Points:
+        return lambda account_id: points_by_wallet_and_account.get((member.wallet_id, account_id), TierPoints())
+
+    return points_of_member
 
 
 def _replaced_if_lapsed(tier: MemberTier, tier_assignments: TierAssignments, points: Points) -> MemberTier | None:

@@ -154,6 +154,7 @@ def redemptions(
         if len(usable) == MAX_REDEMPTIONS:
             break
     else:
+        # All of `before` was checked, so that only offers that were not read can be missing.
         is_complete = is_complete and has_all_offers
     return [*usable, *unusable][:MAX_REDEMPTIONS], is_complete
 

@@ -148,10 +148,12 @@ class DryRun:
     def _accept_event(self, members: Mapping[Any, Member]) -> TrackedEvent:
         """Return the event with a new key; raises its refusal if it could not be tracked now."""
         intake = Intake(self.unit)
-        for tracked in intake.accept([self.scenario.event], members, existing_keys=()):
-            tracked.key = self.unit.new_key()
-            return tracked
-        raise self._refusal(intake.results[0].refusal)
+        accepted = intake.accept([self.scenario.event], members, existing_keys=())
+        if not accepted:
+            raise self._refusal(intake.results[0].refusal)
+        [tracked] = accepted
+        tracked.key = self.unit.new_key()
+        return tracked
 
     def _refusal(self, refusal: Refusal | None) -> Refusal:
         """The refusal of the simulation for a refusal of its event; an erased member is unknown."""

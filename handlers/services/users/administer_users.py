@@ -55,7 +55,8 @@ def _current_grant(call: Call) -> Grant:
     organization_and_rights = organizations.find_with_rights(call.db, call.organization.organization_id, caller.user_id)
     if organization_and_rights is None:
         raise NotFound(f"The user no longer belongs to organization {call.organization.organization_id}.")
-    current = caller_with_current_rights(caller, organization_and_rights[1])
+    _, rights = organization_and_rights
+    current = caller_with_current_rights(caller, rights)
     if not current.holds(ROLE):
         raise Forbidden(f"The user of this access token no longer has the permission {ROLE}.")
     return current.grant
