@@ -6,18 +6,19 @@ both in turn. Prints a table for `docs/performance.md`.
 
 from __future__ import annotations
 
-import statistics
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, text
 
 from bench.databases import new_database
+from bench.turns import taking_turns
 from domain.content.collections import ContentCollection
 from domain.content.documents import PUBLISHED
 from domain.content.searching import Search
@@ -113,10 +114,12 @@ def _searches() -> dict[str, Callable[[Connection, Tenant], Any]]:
 
     narrow = {"range": ["price:500..599"]}
     return {
-        "everything, newest, no facets to count": ask(True),
+        "everything, newest, no facets to count": ask(without_facets=True),
         "everything, newest": ask(),
-        "everything by price, no facets to count": ask(True, sort="price:asc"),
-        "everything by price and date, page 100, no facets to count": ask(True, sort="price:asc,since:desc", page=100),
+        "everything by price, no facets to count": ask(without_facets=True, sort="price:asc"),
+        "everything by price and date, page 100, no facets to count": ask(
+            without_facets=True, sort="price:asc,since:desc", page=100
+        ),
         "a range (0.1 %)": ask(**narrow),
         "a range (0.1 %), by price": ask(sort="price:desc", **narrow),
         "a range of dates (3 %)": ask(range=["since:2026-01-01..2026-03-31"]),
@@ -135,18 +138,6 @@ def _searches() -> dict[str, Callable[[Connection, Tenant], Any]]:
     }
 
 
-def _median(engine: Engine, ask: Callable[[Connection, Tenant], Any], tenants: list[Tenant]) -> list[float]:
-    """The median time of each tenant in milliseconds, measured in turns."""
-    durations: list[list[float]] = [[] for _ in tenants]
-    with engine.connect() as db:
-        for _ in range(ROUNDS):
-            for number, tenant in enumerate(tenants):
-                started = time.perf_counter()
-                ask(db, tenant)
-                durations[number].append((time.perf_counter() - started) * 1000)
-    return [statistics.median(tenant_durations) for tenant_durations in durations]
-
-
 def main() -> None:
     """Fill the two organizations, run the searches, and print the table."""
     with new_database(threads=2) as (engine, _):
@@ -159,7 +150,10 @@ def main() -> None:
         print(f"A batch of {BATCH} documents is written in {milliseconds:.0f} ms.\n", flush=True)
         print(f"| search | {SMALL:,} documents | {LARGE:,} documents | ratio |\n|---|---|---|---|")
         for name, ask in _searches().items():
-            small, large = _median(autocommit(engine), ask, tenants)
+            with autocommit(engine).connect() as db:
+                works = {tenant.count: partial(ask, db, tenant) for tenant in tenants}
+                times = taking_turns(works, ROUNDS)
+            small, large = times[SMALL], times[LARGE]
             print(f"| {name} | {small:.1f} ms | {large:.1f} ms | {large / small:.1f} |", flush=True)
 
 

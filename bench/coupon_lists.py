@@ -6,17 +6,17 @@ Prints a table for `docs/performance.md`.
 
 from __future__ import annotations
 
-import statistics
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, text
 
 from bench.databases import new_database
+from bench.turns import taking_turns
 from domain.coupons.books import CouponBook
 from domain.members import Member
 from handlers.services.organizations.create import create_organization
@@ -139,18 +139,6 @@ def _lists() -> dict[str, Callable[[Connection, Tenant], Any]]:
     }
 
 
-def _median(engine: Engine, ask: Callable[[Connection, Tenant], Any], tenants: list[Tenant]) -> list[float]:
-    """The median time of each tenant in milliseconds, measured in turns."""
-    durations: list[list[float]] = [[] for _ in tenants]
-    with engine.connect() as db:
-        for _ in range(ROUNDS):
-            for number, tenant in enumerate(tenants):
-                started = time.perf_counter()
-                ask(db, tenant)
-                durations[number].append((time.perf_counter() - started) * 1000)
-    return [statistics.median(tenant_durations) for tenant_durations in durations]
-
-
 def main() -> None:
     """Fill the two organizations, read the lists, and print the table."""
     with new_database(threads=2) as (engine, _):
@@ -160,7 +148,10 @@ def main() -> None:
             db.execute(text("VACUUM ANALYZE"))
         print(f"| list | {SMALL:,} coupons | {LARGE:,} coupons | ratio |\n|---|---|---|---|")
         for name, ask in _lists().items():
-            small, large = _median(autocommit(engine), ask, tenants)
+            with autocommit(engine).connect() as db:
+                works = {tenant.count: partial(ask, db, tenant) for tenant in tenants}
+                times = taking_turns(works, ROUNDS)
+            small, large = times[SMALL], times[LARGE]
             print(f"| {name} | {small:.1f} ms | {large:.1f} ms | {large / small:.1f} |", flush=True)
 
 

@@ -98,7 +98,7 @@ class _Dispatcher:
     def __call__(self, requests: Sequence[Request]) -> list[Response | Exception]:
         return [Response(200, request.body or {"key": request.path["key"], **request.query}) for request in requests]
 
-    def batch_of(self, surface: str, operation_id: str, caller: Caller | None) -> None:
+    def batch_key(self, surface: str, operation_id: str, caller: Caller | None) -> None:
         return None
 
 

@@ -7,6 +7,7 @@ machine; a ratio is the median of the ratios of the rounds. Prints tables for `d
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import random
 import statistics
@@ -23,6 +24,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, make_url, text
 
 from bench.load import by_pgbench
+from bench.turns import taking_turns
 from domain.organizations import Organization
 from handlers.call import ADMINISTRATION, Call
 from handlers.services.ledger.post_transactions import Movement, post
@@ -112,10 +114,10 @@ class LedgerSession:
 
 
 def new_session(url: str, engine: Engine, transaction_count: int = WALLETS) -> LedgerSession:
-    """Create an organization with about `stored` transactions, written in the past straight into the tables."""
+    """Create an organization with about `transaction_count` transactions, written straight into the tables."""
     now = datetime.now(UTC)
     organization = transactions.run(engine, lambda db: create_organization(db, name="Benchmark", now=now))
-    transactions_per_wallet = -(-transaction_count // WALLETS)
+    transactions_per_wallet = math.ceil(transaction_count / WALLETS)
 
     def fill(db: Connection) -> tuple[int, ...]:
         # Millions of rows that are right by construction: checking each would take longer than all measurements.
@@ -312,19 +314,6 @@ def by_lots(engine: Engine, books: LedgerSession, rounds: int) -> None:
     for lots in counts:
         cells = [f"{part[lots]:.2f} | {part[lots] / part[counts[0]]:.2f}" for part in (small, large)]
         print(f"| {lots:,} | {cells[0]} | {cells[1]} |", flush=True)
-
-
-def taking_turns(works: dict[Any, Callable[[], None]], times: int) -> dict[Any, float]:
-    """The median milliseconds of each work, measured in turns."""
-    durations: dict[Any, list[float]] = {name: [] for name in works}
-    for work in works.values():
-        work()
-    for _ in range(times):
-        for name, work in works.items():
-            began = time.perf_counter()
-            work()
-            durations[name].append((time.perf_counter() - began) * 1000)
-    return {name: statistics.median(work_durations) for name, work_durations in durations.items()}
 
 
 def by_stored(few: LedgerSession, many: LedgerSession, transaction_count: int, rounds: int) -> None:
