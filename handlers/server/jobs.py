@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from sqlalchemy import Connection, Engine
 
@@ -95,8 +95,24 @@ def expire_points(engine: Engine, organization_id: int) -> ExpiredPoints:
     return expired_points
 
 
-def _evaluate_batches(engine: Engine, organization_id: int, everyone: bool = False) -> Iterator[tuple[int, int]]:
-    """Evaluate the tiers of an organization batch by batch; yield the numbers of members and of moves."""
+class TierCounts(NamedTuple):
+    """The number of members whose tiers were evaluated, and of changes of tiers."""
+
+    members: int
+    moves: int
+
+    @classmethod
+    def sum_of(cls, batches: Iterable[EvaluatedTiers]) -> Self:
+        """The numbers of all batches together."""
+        members = moves = 0
+        for batch in batches:
+            members += batch.members
+            moves += batch.moves
+        return cls(members, moves)
+
+
+def _evaluate_batches(engine: Engine, organization_id: int, everyone: bool = False) -> Iterator[EvaluatedTiers]:
+    """Evaluate the tiers of an organization batch by batch; yield the outcome of each batch."""
     last_wallet_id = 0
 
     def evaluate(db: Connection, organization: Organization, now: datetime, limit: int) -> EvaluatedTiers | None:
@@ -104,22 +120,12 @@ def _evaluate_batches(engine: Engine, organization_id: int, everyone: bool = Fal
 
     for evaluated in _run_batches(engine, organization_id, evaluate):
         last_wallet_id = evaluated.last_wallet_id
-        yield evaluated.members, evaluated.moves
+        yield evaluated
 
 
-def evaluate_tiers(engine: Engine, organization_id: int, everyone: bool = False) -> tuple[int, int]:
-    """Evaluate the expired tiers of one organization, or with `everyone` all tiers, in several transactions.
-
-    Returns the number of members and the number of moves.
-    """
-    return _sum_columns(_evaluate_batches(engine, organization_id, everyone))
-
-
-def _sum_columns(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    members, moves = 0, 0
-    for member_count, move_count in counts:
-        members, moves = members + member_count, moves + move_count
-    return members, moves
+def evaluate_tiers(engine: Engine, organization_id: int, everyone: bool = False) -> TierCounts:
+    """Evaluate the expired tiers of one organization, or with `everyone` all tiers, in several transactions."""
+    return TierCounts.sum_of(_evaluate_batches(engine, organization_id, everyone))
 
 
 def _expire(run: JobRun) -> Steps[Mapping[str, Any]]:
@@ -135,9 +141,8 @@ def _expire(run: JobRun) -> Steps[Mapping[str, Any]]:
 
 def _evaluate(run: JobRun) -> Steps[Mapping[str, Any]]:
     """Evaluate the expired tiers of each organization; return the numbers of members and of moves."""
-    counts = yield from run.do_for(lambda organization_id: _evaluate_batches(run.engine, organization_id))
-    members, moves = _sum_columns(counts)
-    return {"members": members, "moves": moves}
+    batches = yield from run.do_for(lambda organization_id: _evaluate_batches(run.engine, organization_id))
+    return TierCounts.sum_of(batches)._asdict()
 
 
 def report_expiring(engine: Engine, organization_id: int) -> Iterator[int]:

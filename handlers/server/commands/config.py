@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -213,8 +214,8 @@ def _print_outcome(outcome: ConfigurationOutcome, creation_word: str, update_wor
                 f"    {name}: {click.style(to_json(before), fg='red')} -> {click.style(to_json(after), fg='green')}"
             )
     _print_warnings(outcome.warnings)
-    counts = [sum(change.action == action for change in outcome.changes) for action in _SIGNS]
-    click.echo(f"{counts[0]} {creation_word}, {counts[1]} {update_word}, {outcome.unchanged} unchanged.")
+    counts = Counter(change.action for change in outcome.changes)
+    click.echo(f"{counts['create']} {creation_word}, {counts['update']} {update_word}, {outcome.unchanged} unchanged.")
     if outcome.in_no_file:
         names = ", ".join(map(str, outcome.in_no_file[:_MAX_LISTED]))
         more = len(outcome.in_no_file) - _MAX_LISTED

@@ -82,15 +82,15 @@ def evaluate_tiers(organization: int | None, everyone: bool, as_json: bool) -> N
             }
     if as_json:
         rows = [
-            {"organizationId": organization_id, "evaluated": members, "moved": moves}
-            for organization_id, (members, moves) in counts.items()
+            {"organizationId": organization_id, "evaluated": count.members, "moved": count.moves}
+            for organization_id, count in counts.items()
         ]
         print_json({"organizations": rows})
         return
-    for organization_id, (members, moves) in counts.items():
-        if members:
-            click.echo(f"Organization {organization_id}: {members:,} evaluated, {moves:,} moved.")
-    if not any(members for members, _ in counts.values()):
+    for organization_id, count in counts.items():
+        if count.members:
+            click.echo(f"Organization {organization_id}: {count.members:,} evaluated, {count.moves:,} moved.")
+    if not any(count.members for count in counts.values()):
         click.echo("Nothing to evaluate.")
 
 

@@ -147,15 +147,16 @@ class _Replay:
 
     def run(self, purchases: Sequence[Purchase]) -> ReplayOutcome:
         """Create the campaign, enrol the members, track the purchases, and read the results."""
-        started = time.monotonic()
+        started_at = time.monotonic()
         name = self._api.get(self._path)["organization"]["name"]
         members = list(dict.fromkeys(purchase.customer_id for purchase in purchases))
         outcome = ReplayOutcome(name, len(purchases), len(members), minted_before=self._account()["issued"])
         self._prepare_campaign()
         outcome.enrolled = self._enrol(members)
-        enrolled = time.monotonic()
+        enrolled_at = time.monotonic()
         self._track(_lanes(purchases, members), outcome)
-        outcome.enrolling_seconds, outcome.tracking_seconds = enrolled - started, time.monotonic() - enrolled
+        outcome.enrolling_seconds = enrolled_at - started_at
+        outcome.tracking_seconds = time.monotonic() - enrolled_at
         outcome.minted = self._account()["issued"]
         outcome.top_member = max(self._points, key=self._points.__getitem__)
         outcome.top_points = self._balance(outcome.top_member)
