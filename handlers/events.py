@@ -124,8 +124,13 @@ def requeue_dead_letter_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]
     queued_event = requeue(call.db, event, call.now)
     if queued_event is None:
         raise EventNotDead(f"The event {event.loyalty_event_key} is {event.status}, and not on the dead-letter list.")
-    before, after = ({"status": record.status} for record in (event, queued_event))
-    call.audit.add("event", event.loyalty_event_id, before=before, after=after, member_ids=(event.member_id,))
+    call.audit.add(
+        "event",
+        event.loyalty_event_id,
+        before={"status": event.status},
+        after={"status": queued_event.status},
+        member_ids=(event.member_id,),
+    )
     return {"event": event_record(queued_event)}
 
 

@@ -203,12 +203,9 @@ def _post_batch(
     accounts_of_reverted = {
         transaction.ledger_transaction_id: transaction.ledger_account_id for transaction in reverted_transactions
     }
-    # An unknown transaction has no account: it gets 0, which is the id of no account.
     account_ids = [
-        item_rows[0].ledger_account_id
-        if item_rows
-        else accounts_of_reverted.get(item.reverts or 0) or item.ledger_account_id or 0
-        for item, item_rows in zip(movements, rows, strict=True)
+        item_rows[0].ledger_account_id if item_rows else _account_id_of_refused(movement, accounts_of_reverted)
+        for movement, item_rows in zip(movements, rows, strict=True)
     ]
     keys = ledger.find_keys_of_accounts(call.db, organization_id, set(account_ids))
     return [
@@ -220,3 +217,13 @@ def _post_batch(
         )
         for identity, account_id, item_rows, outcome in zip(identities, account_ids, rows, outcomes, strict=True)
     ]
+
+
+def _account_id_of_refused(movement: Movement, accounts_of_reverted: Mapping[int, int]) -> int:
+    """The id of the account that a refused movement is about; 0, the id of no account, if the movement names none.
+
+    `accounts_of_reverted` has the accounts of existing transactions that were to be reverted.
+    """
+    if movement.reverts is not None:
+        return accounts_of_reverted.get(movement.reverts, 0)
+    return movement.ledger_account_id or 0

@@ -23,7 +23,7 @@ from handlers.schemas.ledgers import (
     NewAccount,
     days_of,
 )
-from handlers.services.ledger import accounts
+from handlers.services.ledger.accounts import create_account, update_account
 from handlers.services.ledger.change_supply import SupplyChange, change_supply
 from persistence import daily_balances, ledger_lots, ledger_transactions, ledger_wallets
 from persistence import ledger as ledgers
@@ -64,7 +64,7 @@ def list_ledger_accounts(call: Call, ledger: Ledger, query: Mapping[str, Any]) -
 @operation("createLedgerAccount", response=wrapped("ledgerAccount", ACCOUNT), audit=_AUDITED_ACCOUNT)
 def create_ledger_account(call: Call, ledger: Ledger, body: NewAccount) -> Mapping[str, Any]:
     """Add an account to a ledger; the first account of a ledger is its default."""
-    return _account_values(call, ledger, [accounts.create_account(call, ledger, asdict(body))])[0]
+    return _account_values(call, ledger, [create_account(call, ledger, asdict(body))])[0]
 
 
 @operation(
@@ -79,7 +79,7 @@ def update_ledger_account(
 
     Settings that define the meaning of stored amounts are fixed once the account has amounts.
     """
-    return _account_values(call, ledger, [accounts.update_account(call, ledger, account, body)])[0]
+    return _account_values(call, ledger, [update_account(call, ledger, account, body)])[0]
 
 
 def _account_values(call: Call, ledger: Ledger, accounts: Sequence[LedgerAccount]) -> list[Mapping[str, Any]]:

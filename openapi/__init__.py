@@ -133,7 +133,7 @@ class _Bundler:
             return value
         if isinstance(value.get("$ref"), str):
             if len(value) > 1:
-                raise DocumentError(f"{file}: members beside $ref {value['$ref']} have no effect")
+                raise DocumentError(f"{file}: fields beside $ref {value['$ref']} have no effect")
             return {"$ref": self._component(*self._target(value["$ref"], file))}
         return {key: self._convert(entry, file) for key, entry in value.items()}
 

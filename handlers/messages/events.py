@@ -81,9 +81,12 @@ def limit_counter(count: Count) -> dict[str, Any]:
     The `sharedKey`, `location` and `currency` are left out if the limit has none.
     """
     key, location = count.key, count.key.location_code
+    scope = CAMPAIGN if key.member_id == ALL_MEMBERS else MEMBER
+    if location is not None:
+        scope = LOCATION
     response = {
         "campaignId": count.campaign_id,
-        "scope": LOCATION if location is not None else CAMPAIGN if key.member_id == ALL_MEMBERS else MEMBER,
+        "scope": scope,
         "type": key.type,
         "period": key.period,
         "periodStart": key.period_start.isoformat(),

@@ -14,7 +14,8 @@ from handlers.messages.events import limit_counter
 from handlers.messages.json_text import exact_number
 
 # The kinds of reversed parts besides points and limits; the response has a list for each kind.
-TIERS, BADGES, COUPONS, MISSIONS, REFERRALS = UNDONE_KINDS = "tiers", "badges", "coupons", "missions", "referrals"
+TIERS, BADGES, COUPONS, MISSIONS, REFERRALS = "tiers", "badges", "coupons", "missions", "referrals"
+UNDONE_KINDS = (TIERS, BADGES, COUPONS, MISSIONS, REFERRALS)
 
 _EVENT = Shape(
     LoyaltyEvent, only=("loyalty_event_id", "loyalty_event_key", "system_unique_key", "event_type", "member_id")

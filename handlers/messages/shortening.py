@@ -49,7 +49,7 @@ class Shortener:
             parts = schema.get("allOf", ())
             if "$ref" in schema:
                 schema = self._components[schema["$ref"].rpartition("/")[2]]
-            elif parts and len(parts) == len(schema) == 1:
+            elif len(parts) == 1 and len(schema) == 1:
                 schema = parts[0]
             elif parts and all("if" in part for part in parts):
                 no_branch = {key: schema[key] for key in schema if key != "allOf"}

@@ -285,12 +285,12 @@ def is_too_large_for_all_errors(value: Any) -> bool:
     count, todo = 0, [value]
     while todo:
         part = todo.pop()
-        inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
-        count += len(inner)
-        if count > MAX_EXPLAINED_VALUES:
-            return True
-        todo.extend(inner)
-        if type(part) is int and part.bit_length() > 64:
+        if isinstance(part, dict | list):
+            count += len(part)
+            if count > MAX_EXPLAINED_VALUES:
+                return True
+            todo.extend(part.values() if isinstance(part, dict) else part)
+        elif type(part) is int and part.bit_length() > 64:
             count += 100
     return False
 

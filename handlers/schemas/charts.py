@@ -3,6 +3,7 @@
 Its attributes have the colours for light pages; its style replaces these colours for readers who prefer dark pages.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -97,8 +98,8 @@ def _axes(report: DailySeries, scale: _Scale) -> Iterator[str]:
         yield f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}" {colour}/>'
         yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_figure_text(figure)}</text>'
         figure += scale.step
-    # Rounded up, and not 0 for a series without days.
-    days_between_dates = -(-scale.days // _MAX_DATES) or 1
+    # A step of 0 days is not possible, even for a series without days.
+    days_between_dates = max(1, math.ceil(scale.days / _MAX_DATES))
     for day in range(0, scale.days, days_between_dates):
         x = scale.x(day) + scale.day_width / 2
         # The last date must not extend beyond the edge.

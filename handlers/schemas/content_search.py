@@ -31,9 +31,11 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
     Raises InvalidRequest with the faults of all parameters.
     """
     reader = SearchReader(collection)
+    # By field: the names of the parameters, each with the value that was sent.
     facets: dict[str, list[tuple[str, str]]] = {}
     for field, parameter, value in _facet_values(query):
         facets.setdefault(field, []).append((parameter, value))
+    # By field and end: the name of the parameter, and the value.
     ranges: dict[str, dict[str, tuple[str, str]]] = {}
     for field, end, parameter, value in _range_ends(reader, query):
         if end in ranges.setdefault(field, {}):
