@@ -52,7 +52,7 @@ class Tenant:
 
 def _tenant(db: Connection, count: int) -> Tenant:
     created = create_organization(db, name="Corner Coffee", now=NOW)
-    schema_ = {"properties": {"price": {"type": "number"}, "since": {"type": "string", "format": "date"}}}
+    attribute_schema = {"properties": {"price": {"type": "number"}, "since": {"type": "string", "format": "date"}}}
     values = {
         "collection_key": str(uuid.uuid4()),
         "name": "Drinks",
@@ -60,7 +60,7 @@ def _tenant(db: Connection, count: int) -> Tenant:
         "slug": "drinks",
         "fts_fields": ["title", "body"],
         "facet_fields": {"colour": {}, "tags": {}, "vegan": {"type": "boolean"}},
-        "jsonschema": schema_,
+        "jsonschema": attribute_schema,
         "tags": [],
         "content_type": "static",
         "custom_attributes": {},

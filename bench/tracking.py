@@ -192,12 +192,12 @@ class Client:
         return json.loads(content)
 
 
-def new_event(numbers: Iterator[int], chance: random.Random, members_: int = MEMBERS) -> dict:
+def new_event(numbers: Iterator[int], chance: random.Random, member_count: int = MEMBERS) -> dict:
     """A new purchase of a random one of so many members."""
     number = next(numbers)
     order = {"externalId": f"order-{number}", "total": chance.randrange(100, 10_000) / 100}
     return {
-        "loyaltyMemberId": f"m{chance.randrange(members_)}",
+        "loyaltyMemberId": f"m{chance.randrange(member_count)}",
         "systemUniqueKey": f"event-{number}",
         "eventType": "member-purchase-order-created",
         "payload": {"order": order},

@@ -77,8 +77,8 @@ def _messages(administration: dict[str, Any]) -> Iterator[_Message]:
         receiver = item["post"]
         content = receiver["requestBody"]["content"]["application/json"]
         schema = openapi.resolve(administration, content["schema"])
-        for type_ in schema["properties"]["type"]["enum"]:
-            yield _Message(type_, receiver["x-trigger-type"], receiver, content)
+        for message_type in schema["properties"]["type"]["enum"]:
+            yield _Message(message_type, receiver["x-trigger-type"], receiver, content)
 
 
 def _channel(channel: str, messages: list[_Message]) -> dict[str, Any]:

@@ -198,16 +198,20 @@ def _required_query(request: _Request) -> str:
 
 def _value(document: dict[str, Any], parameter: dict[str, Any]) -> str:
     """The value of a parameter in a request: its example, else its default, else any value of its type."""
-    schema = resolve(document, parameter["schema"])
-    for place, keyword in ((parameter, "example"), (schema, "example"), (schema, "default")):
-        if keyword in place:
-            value = place[keyword]
-            break
-    else:
-        value = schema["enum"][0] if "enum" in schema else {"integer": 1, "boolean": True}.get(schema["type"], "")
+    value = _sample_value(parameter, resolve(document, parameter["schema"]))
     if isinstance(value, list):
         return ",".join(str(element) for element in value)
     return json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def _sample_value(parameter: dict[str, Any], schema: dict[str, Any]) -> Any:
+    """The example of a parameter, else its default, else any value of its type."""
+    for place, keyword in ((parameter, "example"), (schema, "example"), (schema, "default")):
+        if keyword in place:
+            return place[keyword]
+    if "enum" in schema:
+        return schema["enum"][0]
+    return {"integer": 1, "boolean": True}.get(schema["type"], "")
 
 
 def _example(document: dict[str, Any], content: dict[str, Any]) -> Any:

@@ -81,9 +81,9 @@ def _type_of(schema: Schema, module: str) -> str:
     suffix = " | None" if schema.get("nullable") else ""
     if "enum" in schema:
         return f"Literal[{', '.join(map(repr, schema['enum']))}]{suffix if None not in schema['enum'] else ''}"
-    for keyword_ in ("allOf", "oneOf"):
-        if keyword_ in schema:
-            return " | ".join(_type_of(variant, module) for variant in schema[keyword_]) + suffix
+    for combination in ("allOf", "oneOf"):
+        if combination in schema:
+            return " | ".join(_type_of(variant, module) for variant in schema[combination]) + suffix
     if schema.get("type") == "array":
         return f"list[{_type_of(schema['items'], module)}]{suffix}"
     if schema.get("type") == "object":
