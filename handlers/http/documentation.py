@@ -152,7 +152,9 @@ def _parser() -> MarkdownIt:
 
 def _anchor_headings(tokens: Sequence[Token]) -> tuple[GuideSection, ...]:
     """Set the anchors of a page's headings, which are those of GitHub; return the sections of the page."""
+    # The title, the anchor and the texts of each section; `texts` are those of the last one.
     sections: list[tuple[str, str, list[str]]] = []
+    texts: list[str] = []
     counts: dict[str, int] = {}
     for previous, token in zip([None, *tokens], tokens, strict=False):
         if previous is not None and previous.type == "heading_open":
@@ -161,11 +163,12 @@ def _anchor_headings(tokens: Sequence[Token]) -> tuple[GuideSection, ...]:
             counts[anchor] = counts.get(anchor, -1) + 1
             anchor += f"-{counts[anchor]}" if counts[anchor] else ""
             previous.attrSet("id", anchor)
-            sections.append((title, anchor, []))
+            texts = []
+            sections.append((title, anchor, texts))
         elif token.type == "inline":
-            sections[-1][2].append("".join(_text_of(child) for child in token.children or ()))
+            texts.append("".join(_text_of(child) for child in token.children or ()))
         elif token.type == "fence":
-            sections[-1][2].append(token.content)
+            texts.append(token.content)
     return tuple(GuideSection(title, anchor, " ".join(" ".join(texts).split())) for title, anchor, texts in sections)
 
 

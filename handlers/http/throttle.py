@@ -148,5 +148,6 @@ def client_id_of(headers: Mapping[str, str], form: Any) -> str:
     client_id = form.get("client_id", "") if isinstance(form, dict) else ""
     with suppress(ValueError):
         basic = decode_basic_credentials(headers.get("authorization", ""))
-        client_id = client_id if basic is None else basic[0]
+        if basic is not None:
+            client_id, _ = basic
     return ascii(client_id[:_MAX_CLIENT_ID_LENGTH])

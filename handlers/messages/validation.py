@@ -300,18 +300,23 @@ def schema_holding(*roots: Mapping[str, Any]) -> SchemaAt:
 
     def schema_at(path: Sequence[str | int]) -> Mapping[str, Any]:
         for root in roots:
-            node: Any = root
-            for part in path[:-1]:
-                exists = part in node if isinstance(node, Mapping) else isinstance(part, int) and part < len(node)
-                if not exists:
-                    break
-                node = node[part]
-            else:
-                if isinstance(node, Mapping):
-                    return node
+            schema = _schema_at(root, path[:-1])
+            if schema is not None:
+                return schema
         return {}
 
     return schema_at
+
+
+def _schema_at(root: Any, path: Sequence[str | int]) -> Mapping[str, Any] | None:
+    """The schema at a path that begins at the root; None if there is none."""
+    node = root
+    for part in path:
+        exists = part in node if isinstance(node, Mapping) else isinstance(part, int) and part < len(node)
+        if not exists:
+            return None
+        node = node[part]
+    return node if isinstance(node, Mapping) else None
 
 
 def body_faults(validator: Validator, body: Any) -> list[FieldFault]:

@@ -19,9 +19,9 @@ USER_INVITED = "user.invited"
 _ALERT = Shape(Alert, without=("rule",))
 
 
-def message(type_: str, data: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def message(message_type: str, data: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """The body of a message of a type, such as `EVENT_EVALUATED`."""
-    return {"type": type_, "timestamp": instant_text(now), "data": data}
+    return {"type": message_type, "timestamp": instant_text(now), "data": data}
 
 
 def event_data(row: Mapping[str, Any], member: Member) -> dict[str, Any]:

@@ -326,7 +326,8 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         excess = sum(unsent_bytes for unsent_bytes, _ in self.unread.values()) - self.max_unsent_bytes
         while excess > 0 and len(self.unread) > 1:
             slowest = max(self.unread, key=lambda connection: self._unsent_rank(connection, now))
-            excess -= self.unread.pop(slowest)[0]
+            unsent_bytes, _ = self.unread.pop(slowest)
+            excess -= unsent_bytes
             slowest.abort()
             self._unread_count += 1
             self._report()

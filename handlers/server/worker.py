@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Engine
 
@@ -145,14 +146,29 @@ def _deliveries(engine: Engine, settings: Settings, is_stopping: Callable[[], bo
     return step
 
 
-# Each loop: its name, its pause in seconds (None: `queue_poll_ms`), and the function that returns its step.
+def _exports(engine: Engine, settings: Settings, is_stopping: Callable[[], bool]) -> Callable[[], bool]:
+    """The step of the exports, which writes a part of one."""
+    return ExportWriter(engine, settings, is_stopping).step
+
+
+def _clocks(engine: Engine, settings: Settings, is_stopping: Callable[[], bool]) -> Callable[[], bool]:
+    """The step of the test clocks, which advances all that are not done."""
+    return partial(advance_clocks, engine, settings, is_stopping)
+
+
+def _extensions(engine: Engine, _settings: Settings, _is_stopping: Callable[[], bool]) -> Callable[[], bool]:
+    """The step of the extensions of expiries, which does the next part of one."""
+    return partial(extend_running, engine)
+
+
+# Each loop: its name, its pause in seconds (None: `queue_poll_ms`), and the function that makes its step.
 _LOOPS: Sequence[tuple[str, float | None, Callable[[Engine, Settings, Callable[[], bool]], Callable[[], bool]]]] = (
     ("queue", None, lambda engine, settings, is_stopping: Drain(engine, settings, is_stopping).step),
     ("deliveries", None, _deliveries),
     ("jobs", _JOBS_SECONDS, _jobs),
     ("reports", _REPORTS_SECONDS, lambda engine, _, is_stopping: ReportTotals(engine, is_stopping).step),
     ("imports", _LONG_WORK_SECONDS, lambda engine, settings, _: Importer(engine, settings).step),
-    ("exports", _LONG_WORK_SECONDS, lambda *context: ExportWriter(*context).step),
-    ("clocks", _LONG_WORK_SECONDS, lambda *context: lambda: advance_clocks(*context)),
-    ("extensions", _LONG_WORK_SECONDS, lambda engine, *_: lambda: extend_running(engine)),
+    ("exports", _LONG_WORK_SECONDS, _exports),
+    ("clocks", _LONG_WORK_SECONDS, _clocks),
+    ("extensions", _LONG_WORK_SECONDS, _extensions),
 )

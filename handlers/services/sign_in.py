@@ -209,7 +209,8 @@ def _credentials(headers: Mapping[str, str], body: TokenRequest) -> tuple[str, s
     except ValueError:
         raise TokenRefused(401, "invalid_client", "The credentials of HTTP Basic cannot be read.") from None
     if basic is not None:
-        if body.client_secret is not None or body.client_id not in (None, basic[0]):
+        client_id, _ = basic
+        if body.client_secret is not None or body.client_id not in (None, client_id):
             raise TokenRefused(400, "invalid_request", "Send the credentials only by HTTP Basic or only in the form.")
         return basic
     if body.client_id is None or body.client_secret is None:
@@ -231,9 +232,9 @@ def decode_basic_credentials(authorization: str) -> tuple[str, str] | None:
     if scheme.lower() != "basic":
         return None
     text = base64.b64decode(encoded.strip(), validate=True).decode()
-    client_id, colon, secret = text.partition(":")
+    encoded_id, colon, encoded_secret = text.partition(":")
     # Both are form-encoded before they are joined, so that the id may contain a colon (RFC 6749, section 2.3.1).
-    pair = unquote_plus(client_id, errors="strict"), unquote_plus(secret, errors="strict")
-    if not colon or "\x00" in pair[0]:
+    client_id, secret = unquote_plus(encoded_id, errors="strict"), unquote_plus(encoded_secret, errors="strict")
+    if not colon or "\x00" in client_id:
         raise ValueError("no client id and secret")
-    return pair
+    return client_id, secret

@@ -211,7 +211,8 @@ def _public_jwk(key_id: str, key: jwt.PyJWK) -> dict[str, Any]:
 def _caller(claims: Mapping[str, Any], is_external: bool) -> Caller:
     """The caller of verified claims, without a user id from the tokens of the external issuer."""
     roles = claims.get("roles") or []
-    organization_id, user_id = claims.get("organizationId"), None if is_external else claims.get("userId")
+    organization_id = claims.get("organizationId")
+    user_id = None if is_external else claims.get("userId")
     member, token_id = claims.get("loyaltyMemberId"), claims.get("jti")
     generation = claims.get("tokenGeneration", 1)
     if (

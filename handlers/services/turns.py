@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
+# The id of an organization, and the id of its job.
 Address = tuple[int, int]
-"""An organization's id and the id of its job."""
 
 
 class Turns:
     """The turn in which each organization with waiting jobs was served last."""
 
     def __init__(self) -> None:
+        # The number of the last turn of each organization, by its id; 0 for an organization that had none.
         self._served: dict[int, int] = {}
         self._turn = 0
 
@@ -18,8 +19,13 @@ class Turns:
 
         Forgets when organizations without a waiting job were served.
         """
-        self._served = {address[0]: self._served.get(address[0], 0) for address in waiting}
-        return sorted(waiting, key=lambda address: self._served[address[0]])
+        self._served = {organization_id: self._served.get(organization_id, 0) for organization_id, _ in waiting}
+
+        def last_turn(address: Address) -> int:
+            organization_id, _ = address
+            return self._served[organization_id]
+
+        return sorted(waiting, key=last_turn)
 
     def record(self, organization_id: int) -> None:
         """Record that a job of an organization is served now."""

@@ -6,7 +6,7 @@ import itertools
 import time
 import uuid
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -22,6 +22,13 @@ _MAX_PAUSE_SECONDS = 30.0
 
 class ApiFailure(click.ClickException):
     """A call to the server failed."""
+
+
+class _Outcome(NamedTuple):
+    """The body of the response to a call: the result of a successful call, or the problem of another one."""
+
+    is_success: bool
+    body: Any
 
 
 class ApiClient:
@@ -50,22 +57,22 @@ class ApiClient:
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the body of the response to a GET."""
-        return self._call("GET", path, None, query, ())[1]
+        return self._call("GET", path, None, query, ()).body
 
     def post(self, path: str, body: Any) -> Any:
         """Return the body of the response to a POST."""
-        return self._call("POST", path, body, {}, ())[1]
+        return self._call("POST", path, body, {}, ()).body
 
     def post_unless(self, conflict: str, path: str, body: Any) -> bool:
         """Send a POST; return True, or False if the server refuses with the problem type `conflict` (its slug)."""
-        return self._call("POST", path, body, {}, (conflict,))[0]
+        return self._call("POST", path, body, {}, (conflict,)).is_success
 
     def _call(
         self, method: str, path: str, body: Any, query: dict[str, Any], tolerated_types: Collection[str]
-    ) -> tuple[bool, Any]:
+    ) -> _Outcome:
         """Send one call, and repeat it while the server is busy or the connection breaks: repeated calls are safe.
 
-        Returns True and the body of the response, or False and the problem if `tolerated_types` has its slug.
+        Returns a problem if `tolerated_types` has its slug; raises ApiFailure for others.
         """
         import httpx
 
@@ -96,8 +103,8 @@ class ApiClient:
         raise AssertionError("the loop above returns or raises")
 
 
-def _read(response: httpx.Response, method: str, path: str, tolerated_types: Collection[str]) -> tuple[bool, Any]:
-    """Read the result of a response, in the form that `_call` returns; raises ApiFailure."""
+def _read(response: httpx.Response, method: str, path: str, tolerated_types: Collection[str]) -> _Outcome:
+    """Read the outcome of a call from its response; raises ApiFailure unless `tolerated_types` has the problem."""
     from persistence.engine import from_json
 
     try:
@@ -105,10 +112,10 @@ def _read(response: httpx.Response, method: str, path: str, tolerated_types: Col
     except ValueError:
         body = None
     if response.is_success:
-        return True, body
+        return _Outcome(True, body)
     problem = body if isinstance(body, dict) else {}
     if str(problem.get("type", "")).removeprefix("/problems/") in tolerated_types:
-        return False, body
+        return _Outcome(False, body)
     detail = f": {problem['detail']}" if problem.get("detail") else ""
     hint = ""
     if response.status_code in (401, 403):

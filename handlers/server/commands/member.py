@@ -91,7 +91,9 @@ def _timeline_text(
 def _header(member: Member, view: dict[str, Any]) -> list[str]:
     """The lines with the name, the tiers and the balances."""
     name = " ".join(filter(None, (member.profile.get("name"), member.profile.get("lastName"))))
-    state = "erased" if member.erased_at is not None else "" if member.active else "inactive"
+    state = "" if member.active else "inactive"
+    if member.erased_at is not None:
+        state = "erased"
     facts = [name, f"member since {member.created_at:%Y-%m-%d}", state]
     lines = [click.style(member.loyalty_member_id, bold=True) + "  " + ", ".join(filter(None, facts))]
     for status in view["tier_status"]:

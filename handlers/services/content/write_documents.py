@@ -213,7 +213,8 @@ def write_batch(
             place = item.place
             refusal = validator.refusal_of(item.part_to_validate(versions.get(place)))
             if refusal is None and place in places:
-                detail = f"documentKey {place[0]} is in this batch twice for the same locale; the first one counts"
+                document_key, _ = place
+                detail = f"documentKey {document_key} is in this batch twice for the same locale; the first one counts"
                 refusal = InvalidRequest([FieldFault(detail, pointer="/documentKey")])
             places.add(place)
             if refusal is None:

@@ -186,7 +186,8 @@ class _MemberView:
 
     def out_of_stock(self, books: Sequence[BookTerms]) -> list[BookTerms]:
         """The books that have nothing left to assign."""
-        stock = self._stock(books, self._locks(books)[1])
+        _, reserving_counts = self._locks(books)
+        stock = self._stock(books, reserving_counts)
         return [book for book in books if (remaining := stock[book.coupon_book_id]) is not None and remaining < 1]
 
     def _locks(self, books: Sequence[BookTerms]) -> tuple[Mapping[int, Sequence[CouponLock]], Mapping[int, int]]:

@@ -74,7 +74,8 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
     reverted.
     """
     with unit_of_work(call, [member.member_id], REVERTED) as unit:
-        coupons, limit = unit.coupons, MAX_AT_ONCE if all_of_them else 1
+        coupons = unit.coupons
+        limit = MAX_AT_ONCE if all_of_them else 1
         uses = usages.find_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id, limit)
         if not uses:
             raise NothingToRevert("The member has no use of this code left to revert.")

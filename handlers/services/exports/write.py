@@ -100,10 +100,11 @@ class ExportWriter:
         busy_organizations = {organization_id for organization_id, _ in self._open_exports}
         for address in self._turns.sort([*self._open_exports, *waiting]):
             job = None
+            organization_id, export_id = address
             if address in self._open_exports:
                 job = self._open_exports[address].job
-            elif len(self._open_exports) < MAX_OPEN_EXPORTS and address[0] not in busy_organizations:
-                job = exports.claim(db, *address, now)
+            elif len(self._open_exports) < MAX_OPEN_EXPORTS and organization_id not in busy_organizations:
+                job = exports.claim(db, organization_id, export_id, now)
             if job is not None:
                 self._turns.record(job.organization_id)
                 return job

@@ -139,7 +139,9 @@ def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRow
         for member_row in member_rows
         if (public_id := member_row.sent.fields.get("public_loyalty_member_id")) is not None
     }
-    taken_public_ids = members.find_taken_ids(call.db, organization_id, (), public_ids)[1] if public_ids else set()
+    taken_public_ids: set[str] = set()
+    if public_ids:
+        _, taken_public_ids = members.find_taken_ids(call.db, organization_id, (), public_ids)
     for member_row in member_rows:
         before = members_by_name.get(member_row.loyalty_member_id)
         if before is not None and step.job.mode != UPSERT:

@@ -268,7 +268,8 @@ class Importer:
         open_import = self._open_imports.setdefault(_address(job), _OpenImport(self._settings.import_rows))
         self._open_imports.move_to_end(_address(job))
         if len(self._open_imports) > _MAX_OPEN_IMPORTS:
-            self._open_imports.popitem(last=False)[1].close()
+            _, least_recent = self._open_imports.popitem(last=False)
+            least_recent.close()
         return open_import
 
     def _reader_of(self, db: Connection, job: ImportJob, open_import: _OpenImport) -> RowReader:

@@ -75,8 +75,14 @@ class Offer:
         """
         reasons = exclusions_from_list(self.book, self.facts, self.order_total, unchecked={ConditionNotMet})
         cost = self.cost
-        is_only_reason = [*map(type, reasons)] == [InsufficientBalance]
-        return cost - self.facts.points if is_only_reason and cost is not None else None
+        if cost is None or not _is_only_reason(reasons, InsufficientBalance):
+            return None
+        return cost - self.facts.points
+
+
+def _is_only_reason(reasons: Sequence[Refusal], kind: type[Refusal]) -> bool:
+    """True if there is only one reason, and it is of this kind."""
+    return len(reasons) == 1 and type(reasons[0]) is kind
 
 
 def offers_of(run: DryRun) -> tuple[list[Offer], bool]:
@@ -231,7 +237,7 @@ def _presented_coupon(run: DryRun, code: str, coupon: Coupon, deadline: Deadline
     if refusal is not None and refusal.slug not in {reason.slug for reason in reasons}:
         reasons.append(refusal)
     missing_total = None
-    if total is not None and book.min_order_total is not None and [*map(type, reasons)] == [OrderTotalTooLow]:
+    if total is not None and book.min_order_total is not None and _is_only_reason(reasons, OrderTotalTooLow):
         missing_total = book.min_order_total - total
     return PresentedCode(code, book.coupon_book_key, not reasons, discount, _exclusions(reasons), missing_total)
 

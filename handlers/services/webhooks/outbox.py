@@ -69,21 +69,21 @@ def queue_events(
         was_evaluated = row["evaluation_status"] != NOT_EVALUATED
         # An event that was not evaluated is either a cancellation, which reverts another event, or was only stored.
         if trigger_ids and (was_evaluated or row["reverted_loyalty_event_id"] is not None):
-            type_ = EVENT_EVALUATED if was_evaluated else EVENT_CANCELLED
-            body = message(type_, event_data(row, members[row["member_id"]]), execution.now)
-            messages.append(_message(trigger_ids, type_, body, row["member_id"]))
+            message_type = EVENT_EVALUATED if was_evaluated else EVENT_CANCELLED
+            body = message(message_type, event_data(row, members[row["member_id"]]), execution.now)
+            messages.append(_message(trigger_ids, message_type, body, row["member_id"]))
     _queue_limited(execution, messages)
 
 
 def queue_notifications(
     execution: Execution,
     configuration: Configuration,
-    type_: str,
+    message_type: str,
     notifications: Sequence[Mapping[str, Any]],
 ) -> None:
     """Queue notifications of campaigns for all triggers of the type WebHook; at most one statement."""
     subscriptions = [subscription for subscription in configuration.subscriptions if subscription.type == WEB_HOOK]
-    queue_to(execution, subscriptions, type_, notifications)
+    queue_to(execution, subscriptions, message_type, notifications)
 
 
 def queue_async_results(execution: Execution, results: Sequence[AsyncResult]) -> None:
@@ -143,26 +143,26 @@ def queue_entities(
     ]
     messages = []
     for action, record in changes if trigger_ids else ():
-        type_ = f"{entity}.{action}"
-        body = message(type_, {"entity": entity, "action": action, "record": record}, execution.now)
-        messages.append(_message(trigger_ids, type_, body, record.get("memberId")))
+        message_type = f"{entity}.{action}"
+        body = message(message_type, {"entity": entity, "action": action, "record": record}, execution.now)
+        messages.append(_message(trigger_ids, message_type, body, record.get("memberId")))
     _queue_limited(execution, messages)
 
 
 def queue_to(
-    execution: Execution, subscriptions: Sequence[Subscription], type_: str, data: Sequence[Mapping[str, Any]]
+    execution: Execution, subscriptions: Sequence[Subscription], message_type: str, data: Sequence[Mapping[str, Any]]
 ) -> None:
     """Queue a message with each of `data` for each of these triggers; at most one statement."""
     trigger_ids = [subscription.trigger_id for subscription in subscriptions]
     messages = [
-        _message(trigger_ids, type_, message(type_, item, execution.now), item.get("memberId"))
+        _message(trigger_ids, message_type, message(message_type, item, execution.now), item.get("memberId"))
         for item in (data if trigger_ids else ())
     ]
     _queue_limited(execution, messages)
 
 
-def _message(trigger_ids: Sequence[int], type_: str, body: Mapping[str, Any], member_id: int | None) -> Message:
-    return Message(trigger_ids, type_, as_json(body), member_id)
+def _message(trigger_ids: Sequence[int], message_type: str, body: Mapping[str, Any], member_id: int | None) -> Message:
+    return Message(trigger_ids, message_type, as_json(body), member_id)
 
 
 def _queue_limited(execution: Execution, messages: Sequence[Message]) -> None:

@@ -40,7 +40,9 @@ class NotSent(Exception):
 
 def resolve(host: str, port: int) -> Sequence[str]:
     """The addresses of a host, in the machine's order of preference; raises OSError if there are none."""
-    return list(dict.fromkeys(str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
+    address_infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # The last part is the socket address, which begins with the IP address. A host may have an address several times.
+    return list(dict.fromkeys(str(socket_address[0]) for *_, socket_address in address_infos))
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,12 +192,15 @@ def outcome(delivery: ClaimedDelivery, reply: Reply, fraction: float) -> Mapping
     is_received = reply.status_code is not None and 200 <= reply.status_code < 300
     delay = None if is_received or reply.status_code == _STATUS_GONE else delay_after(delivery.attempts, fraction)
     error = None if is_received else reply.error or f"The receiver responded with {reply.status_code}."
+    status = SUCCEEDED
+    if not is_received:
+        status = FAILED if delay is None else PENDING
     return {
         "organization_id": delivery.organization_id,
         "trigger_delivery_id": delivery.trigger_delivery_id,
         "attempts": delivery.attempts,
         "last_attempt_at": delivery.last_attempt_at,
-        "status": SUCCEEDED if is_received else FAILED if delay is None else PENDING,
+        "status": status,
         "wait_seconds": None if delay is None else delay.total_seconds(),
         "last_status_code": reply.status_code,
         "last_error": error,

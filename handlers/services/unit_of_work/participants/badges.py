@@ -44,7 +44,10 @@ class BadgeWork:
 
     def variables(self, member_id: int) -> Mapping[str, Decimal]:
         """The variable `badges`: the member's balance of every badge, by its key."""
-        return {badge.badge_key: Decimal(self._balances.balance(member_id, id_)) for id_, badge in self._badges.items()}
+        return {
+            badge.badge_key: Decimal(self._balances.balance(member_id, badge_id))
+            for badge_id, badge in self._badges.items()
+        }
 
     def assume(self, member_id: int, amounts: Mapping[int, int]) -> None:
         """Use these balances, by badge id, for a hypothetical member."""
