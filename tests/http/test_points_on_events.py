@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.builders import queue
 from tests.builders.campaigns import mint as mint_effect
 from tests.builders.points import Points
 from tests.builders.tracking import ORDER_CREATED, Shop, event, order, order_update, running
@@ -171,6 +172,26 @@ class TestOrders:
         assert balance_and_pending(shop, member) == (0, 100)
         clock.advance("2026-03-15T09:00:00Z")
         assert balance_and_pending(shop, member) == (100, 0)
+        assert points.verify() == []
+
+    @pytest.mark.parametrize("is_queued", [False, True])
+    def test_an_order_is_confirmed_after_another_order_of_the_batch_was_cancelled(self, shop, points, is_queued):
+        terms = mint_effect(10, availableOn=ON_CONFIRMED)
+        shop.campaign(running(terms), eventType=ORDER_CREATED)
+        ana, ben = shop.member(), shop.member()
+        events = [
+            order(ana, 100, external_id="o-1"),
+            order(ben, 100, external_id="o-2"),
+            order_update(ben, "o-2", "cancelled"),
+            order_update(ana, "o-1", "confirmed"),
+        ]
+        if is_queued:
+            queue.send(shop, *events)
+            queue.drain(shop)
+        else:
+            shop.track(*events)
+        assert balance_and_pending(shop, ana) == (10, 0)
+        assert balance_and_pending(shop, ben) == (0, 0)
         assert points.verify() == []
 
     def test_the_wait_after_a_late_confirmation_begins_at_its_date(self, clock, shop, points, action):

@@ -152,6 +152,12 @@ class LockedMembers:
             return bool(account_ids)
         return not self.configuration.member_accounts.isdisjoint(account_ids)
 
+    def _expect_awaited_events(self) -> None:
+        """Add the types of the events for which mints of the session wait, so that later events find these mints."""
+        for mint in self.ledger.new_waiting_mints:
+            if mint.wait is not None and mint.wait.awaited is not None:
+                self.awaited_types.update(mint.wait.awaited["eventTypes"])
+
     def _add_due_moments(self) -> None:
         """Add the moments at which points became available, were cancelled or expired, as events will report.
 

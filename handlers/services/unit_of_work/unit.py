@@ -385,6 +385,7 @@ class UnitOfWork(LockedMembers):
         self._transaction_ids += self.transaction_allocator.take_reserved(postings - len(self._transaction_ids))
         ids = posting.write_session(self.db, self.organization_id, self.ledger, self.ledger_ids, self._transaction_ids)
         self._ids_of_steps = dict(zip(map(id, steps), ids, strict=True))
+        self._expect_awaited_events()
         changed_tiers = self.tier_assignments.changed
         if changed_tiers:
             member_tiers.move(self.db, self.organization_id, changed_tiers, self.now)
