@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 
@@ -38,7 +39,9 @@ def ana(shop):
 
 
 class TestRecords:
-    def test_a_mission_is_returned_with_every_field(self, shop):
+    @pytest.fixture
+    def full_body(self, shop):
+        """The body of a mission with all fields."""
         administration, created = shop.administration, shop.organization.created
         campaign = administration.post("/campaigns", {"code": "c", "name": "C"})["campaign"]["campaignId"]
         audience = administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]["audienceId"]
@@ -46,7 +49,7 @@ class TestRecords:
             "matcher"
         ]
         account = shop.account(pointTrackingEnabled=True, decimals=2)
-        mission_body = body(
+        return body(
             campaignId=campaign,
             loyaltyProgramId=created.loyalty_program_id,
             shortDescription="Short",
@@ -77,23 +80,25 @@ class TestRecords:
             currency="EUR",
             manualExpiration={"value": 3, "unit": "months"},
         )
-        mission = administration.post("/missions", mission_body)["mission"]
+
+    def test_a_mission_is_returned_with_every_field(self, shop, full_body):
+        mission = create(shop, **full_body)
         # Amounts are returned as decimals.
-        assert {name: mission[name] for name in mission_body} == {
-            **mission_body,
-            "pointsAccrual": mission["pointsAccrual"],
-        }
-        assert str(mission["pointsAccrual"]) == "12.25"
+        assert {name: mission[name] for name in full_body} == {**full_body, "pointsAccrual": Decimal("12.25")}
         assert mission["organizationId"] == shop.organization.id
-        assert administration.get(f"/missions/{mission['missionId']}") == {"mission": mission}
-        required_fields = {name: mission_body[name] for name in body()}
-        # An update without a field keeps its value.
-        changes = {**required_fields, "name": "Plain"}
-        plain_mission = administration.put(f"/missions/{mission['missionId']}", changes)["mission"]
-        assert plain_mission == {**mission, "name": "Plain", "updatedAt": plain_mission["updatedAt"]}
-        plain = create(shop, name="Plain")
-        assert (plain["active"], plain["tags"], plain["code"], plain["pointsAccrual"]) == (True, [], None, None)
-        assert "inlineMatcher" not in plain
+        assert shop.administration.get(f"/missions/{mission['missionId']}") == {"mission": mission}
+
+    def test_an_update_changes_only_the_fields_it_sends(self, shop, full_body):
+        mission = create(shop, **full_body)
+        required_fields = {name: full_body[name] for name in body()}
+        path, changes = f"/missions/{mission['missionId']}", {**required_fields, "name": "Renamed"}
+        renamed_mission = shop.administration.put(path, changes)["mission"]
+        assert renamed_mission == {**mission, "name": "Renamed", "updatedAt": renamed_mission["updatedAt"]}
+
+    def test_missing_fields_of_a_mission_have_defaults(self, shop):
+        mission = create(shop)
+        assert (mission["active"], mission["tags"], mission["code"], mission["pointsAccrual"]) == (True, [], None, None)
+        assert "inlineMatcher" not in mission
 
     def test_missions_are_listed_by_all_filters(self, shop):
         program = shop.organization.created.loyalty_program_id
@@ -116,8 +121,13 @@ class TestRecords:
         assert names(tags="a,b") == ["B"]
         assert names(page=7) == []
         assert shop.administration.get("/missions", page=7)["totalCount"] == 3
-        for query in ({"order": "tags"}, {"limit": 101}, {"loyaltyProgramId": 0}, {"colour": "red"}):
-            shop.administration.get("/missions", expect=400, **query)
+
+    @pytest.mark.parametrize(
+        ("parameter", "value"), [("order", "tags"), ("limit", 101), ("loyaltyProgramId", 0), ("colour", "red")]
+    )
+    def test_an_invalid_query_of_the_list_of_missions_is_refused(self, shop, parameter, value):
+        problem = shop.administration.get("/missions", expect=400, **{parameter: value})
+        assert [fault["parameter"] for fault in problem["errors"]] == [parameter]
 
     @pytest.mark.parametrize(
         ("fields", "pointer"),
@@ -263,9 +273,11 @@ class TestRequests:
         problem = advance(shop, ana, mission["missionId"], amount=0, systemUniqueKey="none", expect=409)
         assert problem["type"] == "/problems/key-reused"
         assert advance(shop, ana, mission["missionId"], amount=0)["balance"]["currentCounterCount"] == 2
-        for amount in (-1, 1.5, None):
-            path = f"/members/{member_id_of(shop, ana)}/missions/{mission['missionId']}/progress"
-            shop.administration.post(path, {"amount": amount}, expect=400)
+
+    @pytest.mark.parametrize("amount", [-1, 1.5, None])
+    def test_an_amount_is_a_whole_number_of_at_least_0(self, shop, ana, amount):
+        problem = advance(shop, ana, create(shop)["missionId"], amount=amount, expect=400)
+        assert [fault["pointer"] for fault in problem["errors"]] == ["/amount"]
 
     def test_an_amount_counts_only_up_to_the_limits_of_the_mission(self, shop, ana):
         mission = create(shop, goalCount=2, maxRepetitions=5, repetitionPeriod="daily", periodLimit=2)
@@ -341,8 +353,14 @@ class TestEffects:
     @pytest.mark.parametrize(
         ("fields", "amount", "problem", "detail"),
         [
-            ({"active": False}, 1, "mission-closed", ""),
-            ({"maxRepetitions": 1, "goalCount": 1}, 1, "mission-exhausted", ""),
+            ({"active": False}, 1, "mission-closed", "The mission Three times is not active."),
+            (
+                {"maxRepetitions": 1, "goalCount": 1},
+                1,
+                "mission-exhausted",
+                "The member has achieved the mission Three times the maximum number of times, in total or in this"
+                " period.",
+            ),
             ({}, 0.5, "zero-amount", "amount is 0.5: a mission advances by at least 1."),
         ],
     )
@@ -354,7 +372,7 @@ class TestEffects:
         for _ in range(2):
             [outcome] = shop.track_one(event(ana))["effects"]
         assert (outcome["status"], outcome["error"]["type"]) == ("skipped", f"/problems/{problem}")
-        assert detail in outcome["error"]["detail"]
+        assert outcome["error"]["detail"] == detail
 
     def test_an_effect_cut_by_the_maximum_of_the_mission_is_partial(self, shop, ana):
         mission = create(shop, eventType="member-created", goalCount=3, maxRepetitions=2)

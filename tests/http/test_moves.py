@@ -9,14 +9,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from domain.calendar import instant_text
-from domain.organizations import TEST
 from handlers.http.local import LocalApi
 from handlers.server.configuration_files import changes
 from handlers.server.configuration_files.yaml_files import read_folder, texts_of
 from handlers.server.samples.coffee_shop import CoffeeShop
-from handlers.services.organizations.create import create_organization
 from persistence import transactions
-from tests.builders.api import Organization
 from tests.builders.configuration_files import write
 from tests.builders.exports import exported_lines
 from tests.builders.imports import Imports, status_read_done_failed
@@ -67,27 +64,11 @@ def remaining_points(shop):
     return remaining
 
 
-@pytest.fixture
-def new_test_organization(api):
-    """A function that creates a test organization, which the sample can fill."""
-
-    def make():
-        created = transactions.run(
-            api.engine,
-            lambda db: create_organization(db, name="Corner Coffee", now=datetime.now(UTC), environment=TEST),
-        )
-        return Organization(api, created, api.token(created.organization_id, (), is_admin=True))
-
-    return make
-
-
 @pytest.mark.slow
-def test_the_members_of_the_sample_keep_points_tiers_and_progress(api, new_test_organization, tmp_path):
-    source, target, local_api = (
-        new_test_organization(),
-        new_test_organization(),
-        LocalApi(api.settings, api.engine, "operator"),
-    )
+def test_the_members_of_the_sample_keep_points_tiers_and_progress(api, tmp_path):
+    # The sample fills only test organizations.
+    source, target = (api.organization(environment="test") for _ in range(2))
+    local_api = LocalApi(api.settings, api.engine, "operator")
 
     def within(organization, work):
         """Do work in the organization, in one database transaction."""

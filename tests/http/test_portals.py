@@ -12,7 +12,7 @@ def administration(organization):
     return organization.administration
 
 
-def test_a_portal_is_created_and_listed(organization, administration):
+def test_a_portal_is_stored_with_all_its_fields(organization, administration):
     body = {
         "name": "Corner",
         "active": False,
@@ -34,38 +34,52 @@ def test_a_portal_is_created_and_listed(organization, administration):
         "createdAt": portal["createdAt"],
         "updatedAt": portal["createdAt"],
     }
-    minimal_portal = administration.post("/portals", {"name": "Another", "active": True})["portal"]
+    assert administration.get(f"/portals/{portal['portalId']}") == {"portal": portal}
+
+
+def test_missing_fields_of_a_portal_have_defaults(administration):
+    portal = administration.post("/portals", {"name": "Corner", "active": True})["portal"]
     for name in ("customAttributes", "links", "theme", "forms", "metadata"):
-        assert minimal_portal[name] == {}, name
-    assert (minimal_portal["loyaltyProgramId"], minimal_portal["authRedirectUrl"]) == (None, None)
-    assert minimal_portal["authValidScopes"] == []
-    portals_page = administration.get("/portals")
-    assert portals_page == {"totalCount": 2, "page": 0, "limit": 100, "results": [minimal_portal, portal]}
-    assert administration.get("/portals", publicId=portal["publicId"])["results"] == [portal]
+        assert portal[name] == {}, name
+    assert (portal["loyaltyProgramId"], portal["authRedirectUrl"]) == (None, None)
+    assert portal["authValidScopes"] == []
+
+
+def test_portals_are_listed_newest_first_filtered_and_ordered(administration):
+    corner, airport = (
+        administration.post("/portals", {"name": name, "active": True})["portal"] for name in ("Corner", "Airport")
+    )
+    page = administration.get("/portals")
+    assert page == {"totalCount": 2, "page": 0, "limit": 100, "results": [airport, corner]}
+    assert administration.get("/portals", publicId=corner["publicId"])["results"] == [corner]
     assert administration.get("/portals", publicId=str(uuid.uuid4()))["totalCount"] == 0
-    assert administration.get("/portals", order="name,desc")["results"] == [portal, minimal_portal]
-    administration.get("/portals", order="theme", expect=400)
+    assert administration.get("/portals", order="name,desc")["results"] == [corner, airport]
+    problem = administration.get("/portals", order="theme", expect=400)
+    assert [fault["parameter"] for fault in problem["errors"]] == ["order"]
 
 
-def test_a_portal_is_changed_and_deactivated(organization, administration, other_organization):
+def test_an_update_changes_only_the_fields_of_a_portal_that_it_sends(organization, administration):
     portal = administration.post("/portals", {"name": "Corner", "active": True, "theme": {"a": 1}})["portal"]
     path = f"/portals/{portal['portalId']}"
-    assert administration.get(path) == {"portal": portal}
     inactive_portal = administration.put(path, {"active": False})["portal"]
     assert inactive_portal == {**portal, "active": False, "updatedAt": inactive_portal["updatedAt"]}
     changes = {"name": "Bar", "theme": {}, "loyaltyProgramId": organization.created.loyalty_program_id}
     updated_portal = administration.put(path, changes)["portal"]
     assert updated_portal == {**inactive_portal, **changes, "updatedAt": updated_portal["updatedAt"]}
     assert administration.get(path) == {"portal": updated_portal}
-    administration.put(path, {"publicId": str(uuid.uuid4())}, expect=400)
-    problem = administration.put(path, {"authRedirectUrl": "http://x.example/"}, expect=400)
-    assert [fault["pointer"] for fault in problem["errors"]] == ["/authRedirectUrl"]
-    assert administration.put(path, {"loyaltyProgramId": 10**15}, expect=404)["type"] == (
-        "/problems/unknown-loyalty-program"
-    )
+
+
+def test_a_refused_update_changes_nothing_of_a_portal(administration, other_organization):
+    portal = administration.post("/portals", {"name": "Corner", "active": True})["portal"]
+    path = f"/portals/{portal['portalId']}"
+    for name, value in (("publicId", str(uuid.uuid4())), ("authRedirectUrl", "http://x.example/")):
+        problem = administration.put(path, {name: value}, expect=400)
+        assert [fault["pointer"] for fault in problem["errors"]] == [f"/{name}"]
+    problem = administration.put(path, {"loyaltyProgramId": 10**15}, expect=404)
+    assert problem["type"] == "/problems/unknown-loyalty-program"
     other_organization.administration.get(path, expect=404)
-    other_organization.administration.put(path, {"active": True}, expect=404)
-    assert administration.get(path) == {"portal": updated_portal}
+    other_organization.administration.put(path, {"active": False}, expect=404)
+    assert administration.get(path) == {"portal": portal}
 
 
 def test_paging_is_deprecated(administration):

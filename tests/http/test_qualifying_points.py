@@ -15,8 +15,6 @@ from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, order, order_update, running
 
 ROLLING = {"basis": "earned", "period": "rolling", "months": 12}
-# In the quarter of an hour that begins at 12:00: exports sum up what was earned in a quarter.
-HALF_A_YEAR_AGO = (datetime.now(UTC) - timedelta(days=180)).replace(hour=12, minute=7, second=0, microsecond=0)
 
 
 @pytest.fixture
@@ -24,6 +22,12 @@ def shop(organization):
     shop = Shop(organization)
     yield shop
     shop.check_ledger()
+
+
+@pytest.fixture
+def half_a_year_ago():
+    """A moment in the quarter of an hour that begins at 12:00: exports sum up what was earned in a quarter."""
+    return (datetime.now(UTC) - timedelta(days=180)).replace(hour=12, minute=7, second=0, microsecond=0)
 
 
 @pytest.fixture
@@ -59,16 +63,16 @@ def test_imported_points_qualify_for_more_than_their_amount(shop, organization, 
     shop.administration.post("/members/by-loyalty-member-id/ana/burn", {"amount": 1}, expect=409)
 
 
-def test_points_qualify_in_the_period_in_which_they_were_earned(shop, organization):
+def test_points_qualify_in_the_period_in_which_they_were_earned(shop, organization, half_a_year_ago):
     program = TierSchedule.new(shop, policy=ROLLING, Silver=500, Gold=1000)
     shop.member(loyaltyMemberId="ana")
     balances_import = Imports(organization).run(
-        f"loyaltyMemberId,amount,qualifyingAmount,earnedAt\nana,0,5000,{instant_text(HALF_A_YEAR_AGO)}\n",
+        f"loyaltyMemberId,amount,qualifyingAmount,earnedAt\nana,0,5000,{instant_text(half_a_year_ago)}\n",
         kind="balances",
     )
     assert status_read_done_failed(balances_import) == ("done", 1, 1, 0)
     assert balance_qualifying_and_tier(shop) == (0, 5000, "Gold")
-    assert program.entry("ana")["expiresAt"] == instant_text(add_months(HALF_A_YEAR_AGO, 12, UTC))
+    assert program.entry("ana")["expiresAt"] == instant_text(add_months(half_a_year_ago, 12, UTC))
     assert shop.rows("ledger_lots") == []
 
 
@@ -248,20 +252,22 @@ def test_a_partly_captured_mint_qualifies_for_the_captured_share(shop, organizat
     assert balance_qualifying_and_tier(shop) == (5, 499, "Member")
 
 
-def test_an_import_of_exported_balances_restores_the_qualifying_points_of_each_period(api, organization):
+def test_an_import_of_exported_balances_restores_the_qualifying_points_of_each_period(
+    api, organization, half_a_year_ago
+):
     shop, importing_shop = Shop(organization), Shop(api.organization())
     for store in (shop, importing_shop):
         TierSchedule.new(store, policy=ROLLING, Silver=500, Gold=1000)
         store.member(loyaltyMemberId="ana")
         store.member(loyaltyMemberId="ben")
-    before_the_period = instant_text(HALF_A_YEAR_AGO - timedelta(days=400))
-    shop.give("ana", 300, externalEventDate=instant_text(HALF_A_YEAR_AGO))
-    shop.give("ana", 400, externalEventDate=instant_text(HALF_A_YEAR_AGO + timedelta(minutes=7)))
-    shop.give("ana", 5, externalEventDate=instant_text(HALF_A_YEAR_AGO + timedelta(minutes=8)), qualifyingAmount=50)
+    before_the_period = instant_text(half_a_year_ago - timedelta(days=400))
+    shop.give("ana", 300, externalEventDate=instant_text(half_a_year_ago))
+    shop.give("ana", 400, externalEventDate=instant_text(half_a_year_ago + timedelta(minutes=7)))
+    shop.give("ana", 5, externalEventDate=instant_text(half_a_year_ago + timedelta(minutes=8)), qualifyingAmount=50)
     shop.give("ana", 9000, externalEventDate=before_the_period)
     shop.take("ana", 9600)
     lines = exported_lines(organization, "balances")
-    quarter = HALF_A_YEAR_AGO.replace(minute=0)
+    quarter = half_a_year_ago.replace(minute=0)
     # One row has the balance, the others the points that qualify, by the quarter of an hour in which they were earned.
     rows = [json.loads(line) for line in lines]
     assert len({row.pop("systemUniqueKey") for row in rows}) == 4
@@ -302,8 +308,14 @@ def test_an_import_of_exported_balances_restores_the_qualifying_points_of_each_p
 
 def test_impossible_constant_amounts_of_a_mint_are_refused_when_they_are_saved(shop, program):
     path = f"/campaigns/{shop.campaign()['campaignId']}/actions"
-    for params in ({"amount": 0}, {"amount": 1, "qualifyingAmount": -1}, {"amount": -1, "qualifyingAmount": 1}):
-        shop.administration.post(path, running(mint(**params)), expect=400)
+    # The pointers are those of the amount and of the qualifying amount.
+    for params, index in (
+        ({"amount": 0}, 0),
+        ({"amount": 1, "qualifyingAmount": -1}, 1),
+        ({"amount": -1, "qualifyingAmount": 1}, 0),
+    ):
+        problem = shop.administration.post(path, running(mint(**params)), expect=400)
+        assert [fault["pointer"] for fault in problem["errors"]] == [f"/effects/items/0/params/{index}/value"]
     shop.administration.post(path, running(mint(0, qualifyingAmount=0)))
 
 

@@ -52,7 +52,7 @@ def removals(api, shop):
 
 
 @pytest.fixture
-def queued(shop):
+def queued_import(shop):
     """The path of a queued import, whose file has 8 blocks."""
     names = [f"member-{number}".ljust(BLOCK_BYTES - 1, "x") for number in range(ROWS)]
     return Imports(shop.organization).queue("\n".join(["loyaltyMemberId", *names, ""]))
@@ -70,11 +70,11 @@ def run(shop, job):
     return run_job(shop.engine, shop.organization.api.settings, job)
 
 
-def test_the_file_of_an_import_that_has_ended_is_removed_piece_by_piece(shop, queued, removals):
+def test_the_file_of_an_import_that_has_ended_is_removed_piece_by_piece(shop, queued_import, removals):
     importer = Imports(shop.organization).importer
     while importer.step():
         pass
-    assert Imports(shop.organization).get(queued)["status"] == "done"
+    assert Imports(shop.organization).get(queued_import)["status"] == "done"
     # The end of the import removes the first blocks, and the job the others.
     assert (removals, count_blocks(shop)) == ([3], 5)
     # As long as a block is stored, the file counts for the maximum of the organization.
@@ -85,39 +85,39 @@ def test_the_file_of_an_import_that_has_ended_is_removed_piece_by_piece(shop, qu
     assert stored_bytes(shop) == 0
 
 
-def test_the_file_of_a_cancelled_import_is_removed_piece_by_piece(shop, queued, removals):
-    assert shop.administration.post(f"{queued}/cancel", expect=200)["import"]["status"] == "cancelled"
+def test_the_file_of_a_cancelled_import_is_removed_piece_by_piece(shop, queued_import, removals):
+    assert shop.administration.post(f"{queued_import}/cancel", expect=200)["import"]["status"] == "cancelled"
     assert removals == [3]
     run(shop, "remove-uploads")
     assert (removals, count_blocks(shop)) == ([3, 3, 2], 0)
 
 
 def test_the_files_of_abandoned_imports_are_removed_piece_by_piece(shop, removals):
-    of_organization = Imports(shop.organization)
-    path = of_organization.begin()
-    of_organization.upload(path, b"x" * 8 * BLOCK_BYTES)
+    imports_of_shop = Imports(shop.organization)
+    path = imports_of_shop.begin()
+    imports_of_shop.upload(path, b"x" * 8 * BLOCK_BYTES)
     with shop.engine.begin() as db:
         db.execute(
             text("UPDATE imports SET updated_at = updated_at - interval '25 hours' WHERE organization_id = :o"),
             {"o": shop.organization.id},
         )
     run(shop, "remove-uploads")
-    assert of_organization.get(path)["status"] == "failed"
+    assert imports_of_shop.get(path)["status"] == "failed"
     assert (removals, count_blocks(shop)) == ([3, 3, 2], 0)
 
 
 def test_a_part_that_replaces_another_one_is_stored_whole(shop, removals):
-    of_organization = Imports(shop.organization)
-    path = of_organization.begin()
-    of_organization.upload(path, b"x" * 8 * BLOCK_BYTES)
-    of_organization.upload(path, b"y" * 2 * BLOCK_BYTES)
+    imports_of_shop = Imports(shop.organization)
+    path = imports_of_shop.begin()
+    imports_of_shop.upload(path, b"x" * 8 * BLOCK_BYTES)
+    imports_of_shop.upload(path, b"y" * 2 * BLOCK_BYTES)
     assert (removals, count_blocks(shop)) == ([3, 3, 2], 2)
 
 
-def test_an_import_that_cannot_be_ended_does_not_stop_those_of_others(shop, queued, api, monkeypatch):
+def test_an_import_that_cannot_be_ended_does_not_stop_those_of_others(shop, queued_import, api, monkeypatch):
     other_imports = Imports(api.organization())
     other_path = other_imports.queue("loyaltyMemberId\nben\n")
-    import_id, remove = int(queued.rpartition("/")[2]), IMPORTS.remove_content
+    import_id, remove = int(queued_import.rpartition("/")[2]), IMPORTS.remove_content
 
     def fail_for_one(db, job):
         if job.import_id == import_id:
@@ -130,10 +130,10 @@ def test_an_import_that_cannot_be_ended_does_not_stop_those_of_others(shop, queu
         for _ in range(10):
             assert importer.step()
         assert other_imports.get(other_path)["status"] == "done"
-        assert Imports(shop.organization).get(queued)["status"] == "running"
+        assert Imports(shop.organization).get(queued_import)["status"] == "running"
     while importer.step():
         pass
-    assert Imports(shop.organization).get(queued)["status"] == "done"
+    assert Imports(shop.organization).get(queued_import)["status"] == "done"
 
 
 class TestExports:
