@@ -62,7 +62,10 @@ def test_every_new_key_is_different(shop):
     ],
 )
 def test_a_key_with_invalid_fields_is_not_created(shop, invalid_fields):
-    shop.administration.post("/partner-api-keys", {"partner": "partnera", "name": "A", **invalid_fields}, expect=400)
+    body = {"partner": "partnera", "name": "A", **invalid_fields}
+    problem = shop.administration.post("/partner-api-keys", body, expect=400)
+    # A partner that is null has two faults: it is no text, and no partner.
+    assert {fault["pointer"] for fault in problem["errors"]} == {f"/{name}" for name in invalid_fields}
     assert list_keys(shop) == []
 
 

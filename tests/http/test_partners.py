@@ -7,8 +7,10 @@ from decimal import Decimal
 import pytest
 
 from tests.builders.campaigns import effect, mint
+from tests.builders.missions import MissionCount
 from tests.builders.missions import create as create_mission
 from tests.builders.partners import PAYMENT, Partner, customer, footprint, new_id, organization_key
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, event, running
 
 BOTH = ("partnera", "partnerb")
@@ -81,7 +83,7 @@ def test_the_response_to_a_payment_has_the_changed_balances_and_the_effects(shop
         "missionsStatus": [],
         "effects": [{"effectId": "mint-points", "discount": None, "discountedTotal": None, "discountType": None}] * 2,
     }
-    assert outcome["tier"] is not None
+    assert outcome["tier"] == "Member"
     assert shop.balance(member) == 100 + 10
     second_balances = any_partner.pay(member, 10)["accountBalances"]
     assert [(account_balance["balance"], account_balance["newAccrual"]) for account_balance in second_balances] == [
@@ -202,7 +204,7 @@ def test_a_customer_becomes_a_member_with_only_an_id(shop, any_partner):
     name = customer()
     outcome = any_partner.pay(name, forceUserSubscription=True)
     assert (outcome["loyaltyMemberId"], outcome["isNewMember"]) == (name, True)
-    assert outcome["tier"] is not None
+    assert outcome["tier"] == "Member"
     member = shop.integration.get(f"/members/{name}")["loyaltyMember"]
     assert member["active"]
     assert member["channelAcquisition"] == "The wallet"
@@ -367,12 +369,10 @@ def test_an_intent_must_name_the_organization_of_its_key(api, shop, any_partner)
     assert any_partner.expect_refusal(other_shop.member()) == (404, "/problems/unknown-member")
 
 
-def missions_of(outcome):
-    """(count before, count after, achieved now, goal, times achieved) of each mission in a response."""
-    return [
-        (status["currentCounter"], status["newCounter"], status["achieved"], status["goal"], status["timesAchieved"])
-        for status in outcome["missionsStatus"]
-    ]
+def mission_counts_of(outcome):
+    """What a payment counted for each mission, by its response."""
+    names = ("currentCounter", "newCounter", "achieved", "timesAchieved")
+    return [MissionCount(*(status[name] for name in names)) for status in outcome["missionsStatus"]]
 
 
 def test_every_third_payment_achieves_the_mission_and_the_next_one_counts_from_zero(shop, any_partner):
@@ -380,18 +380,19 @@ def test_every_third_payment_achieves_the_mission_and_the_next_one_counts_from_z
         shop, eventType=PAYMENT, goalCount=3, pointsAccrual=50, shortDescription="The next coffee is on us."
     )
     member = shop.member()
-    counts = [missions_of(any_partner.pay(member)) for _ in range(7)]
+    counts = [mission_counts_of(any_partner.pay(member)) for _ in range(7)]
     assert counts == [
-        [(0, 1, False, 3, 0)],
-        [(1, 2, False, 3, 0)],
-        [(2, 3, True, 3, 1)],
-        [(0, 1, False, 3, 1)],
-        [(1, 2, False, 3, 1)],
-        [(2, 3, True, 3, 2)],
-        [(0, 1, False, 3, 2)],
+        [MissionCount(before=0, after=1, achieved=False, times=0)],
+        [MissionCount(before=1, after=2, achieved=False, times=0)],
+        [MissionCount(before=2, after=3, achieved=True, times=1)],
+        [MissionCount(before=0, after=1, achieved=False, times=1)],
+        [MissionCount(before=1, after=2, achieved=False, times=1)],
+        [MissionCount(before=2, after=3, achieved=True, times=2)],
+        [MissionCount(before=0, after=1, achieved=False, times=2)],
     ]
     [status] = any_partner.pay(member)["missionsStatus"]
-    assert (status["missionId"], status["userMessage"]) == (mission["missionId"], "The next coffee is on us.")
+    assert (status["missionId"], status["goal"]) == (mission["missionId"], 3)
+    assert status["userMessage"] == "The next coffee is on us."
     # The ninth payment achieves the mission for the third time.
     ninth_outcome = any_partner.pay(member)
     assert [account_balance["newAccrual"] for account_balance in ninth_outcome["accountBalances"]] == [50]
@@ -448,17 +449,12 @@ def test_effects_that_did_not_take_place_are_left_out(shop, partner):
 
 
 def test_the_response_has_the_tier_after_the_payment(shop, partner):
-    program = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}"
-    tier = {"name": "Gold", "active": True, "minRequiredPoints": 100, "tierOrder": 2}
-    shop.administration.post(f"{program}/tiers", tier)
-    account = {"tierPointsLedgerAccountId": shop.organization.created.ledger_account_id}
-    record = shop.administration.get(program)["loyaltyProgram"]
-    body = {name: record[name] for name in ("ledgerId", "description", "defaultTierId", "mainLedgerAccountId")}
-    shop.administration.put(program, {**body, **account, "setAsDefault": True})
+    TierSchedule.new(shop, Gold=100)
+    # A payment gives a point for each unit.
     shop.campaign(running(mint(("=", "payment.total"))), eventType=PAYMENT)
     member = shop.member()
-    # Gold requires 100 points, and a payment gives a point for each unit.
-    assert partner.pay(member, 99)["tier"] != "Gold"
+    # The default tier has the name Member.
+    assert partner.pay(member, 99)["tier"] == "Member"
     assert partner.pay(member, 1)["tier"] == "Gold"
 
 

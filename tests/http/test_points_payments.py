@@ -463,8 +463,10 @@ def test_a_refund_of_more_than_was_captured_is_refused(funded_till):
     payment = funded_till.act(funded_till.pay(points=1000), "capture", {"points": 800})
     for body in ({"points": 801}, {"value": 8.01}):
         assert type_of(funded_till.refund(payment, expect=409, **body)) == "refund-exceeds-payment"
+    # A refund has either points or a value.
     for body in ({}, {"points": 1, "value": 1}, {"points": 0}):
-        funded_till.refund(payment, expect=400, **body)
+        problem = funded_till.refund(payment, expect=400, **body)
+        assert [error["pointer"] for error in problem["errors"]] == ["/points"]
     assert funded_till.read(payment) == payment
 
 
