@@ -252,8 +252,12 @@ def test_programs_are_listed_and_ordered(organization):
     ):
         results = administration.get("/referral-programs", order=order)["results"]
         assert "".join(result["name"] for result in results) == expected_names, order
-    for query in ({"order": "maxPerCode"}, {"limit": 101}, {"limit": 0}, {"active": True}):
-        administration.get("/referral-programs", expect=400, **query)
+
+
+@pytest.mark.parametrize("query", [{"order": "maxPerCode"}, {"limit": 101}, {"limit": 0}, {"active": True}])
+def test_an_invalid_query_of_programs_is_refused(administration, query):
+    problem = administration.get("/referral-programs", expect=400, **query)
+    assert [fault["parameter"] for fault in problem["errors"]] == list(query)
 
 
 # --- codes -------------------------------------------------------------------------------------------------------
@@ -287,9 +291,13 @@ def test_codes_are_created_and_listed(shop, administration):
     ):
         results = administration.get(path, order=order)["results"]
         assert "".join(result["code"] for result in results) == expected_codes, order
-    for query in ({"order": "name"}, {"limit": 101}, {"memberId": 0}, {"code": "a"}):
-        administration.get(path, expect=400, **query)
     assert friends.record()["totalCodes"] == 4
+
+
+@pytest.mark.parametrize("query", [{"order": "name"}, {"limit": 101}, {"memberId": 0}, {"code": "a"}])
+def test_an_invalid_query_of_codes_is_refused(shop, administration, query):
+    problem = administration.get(f"{Friends(shop).path}/codes", expect=400, **query)
+    assert [fault["parameter"] for fault in problem["errors"]] == list(query)
 
 
 def test_codes_are_unique_in_the_organization_and_created_all_or_none(shop, administration):
@@ -364,10 +372,9 @@ def refer(code, member, **more):
 
 
 def test_logs_are_listed_and_ordered(shop, administration):
-    friends, other_program = Friends(shop), Friends(shop)
+    friends = Friends(shop)
     ana, ben, cleo = shop.member(), shop.member(), shop.member()
     [code] = friends.codes(ana)
-    [code_of_other_program] = other_program.codes(ana)
     attributes = {"flyer": 7, "deep": {"a": [1]}}
     shop.track_one({**refer(code["code"], ben, referralAttributes=attributes), "systemUniqueKey": "b"})
     shop.track_one({**refer(code["code"], cleo), "systemUniqueKey": "a"})
@@ -395,8 +402,20 @@ def test_logs_are_listed_and_ordered(shop, administration):
     ):
         results = administration.get(path, order=order)["results"]
         assert "".join(result["systemUniqueKey"] for result in results) == expected_keys, order
-    for query in ({"order": "memberId"}, {"limit": 101}, {"memberId": 1}):
-        administration.get(path, expect=400, **query)
+
+
+@pytest.mark.parametrize("query", [{"order": "memberId"}, {"limit": 101}, {"memberId": 1}])
+def test_an_invalid_query_of_logs_is_refused(shop, administration, query):
+    friends = Friends(shop)
+    [code] = friends.codes(shop.member())
+    problem = administration.get(f"{friends.path}/codes/{code['referralCodeId']}/logs", expect=400, **query)
+    assert [fault["parameter"] for fault in problem["errors"]] == list(query)
+
+
+def test_logs_of_a_code_are_found_only_in_its_program(shop, administration):
+    friends, other_program, ana = Friends(shop), Friends(shop), shop.member()
+    [code] = friends.codes(ana)
+    [code_of_other_program] = other_program.codes(ana)
     for unknown_path in (
         f"{friends.path}/codes/{code_of_other_program['referralCodeId']}/logs",
         f"{friends.path}/codes/999999999/logs",
@@ -464,5 +483,9 @@ def test_the_leaderboard_equals_a_count_of_the_results(shop, administration):
             assert administration.get(path, order=f"{name},{direction}")["results"] == ordered_rows, (name, direction)
     assert sum(row["pointsAccumulated"] for row in rows) == 100 * friends.record()["totalLogs"]
     assert friends.record()["referredCount"] == len({guest for _owner, guest in referrals})
-    for query in ({"order": "code"}, {"limit": 101}, {"limit": 0}):
-        administration.get(path, expect=400, **query)
+
+
+@pytest.mark.parametrize("query", [{"order": "code"}, {"limit": 101}, {"limit": 0}])
+def test_an_invalid_query_of_the_leaderboard_is_refused(shop, administration, query):
+    problem = administration.get(f"{Friends(shop).path}/leaderboard", expect=400, **query)
+    assert [fault["parameter"] for fault in problem["errors"]] == list(query)
