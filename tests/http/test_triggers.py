@@ -209,7 +209,8 @@ class TestRefusedSettings:
 
     @pytest.mark.parametrize("value", ["", "two\r\nlines", " led by a space", "é"])
     def test_malformed_values_of_headers_are_refused(self, administration, value):
-        refuse_settings(administration, headers={"X-Source": value})
+        [fault] = refuse_settings(administration, headers={"X-Source": value})
+        assert fault["pointer"] == "/settings/headers/X-Source"
 
     def test_filters_of_another_trigger_type_are_refused(self, administration):
         def pointers(body):
@@ -232,18 +233,19 @@ class TestRefusedSettings:
         ]
 
     @pytest.mark.parametrize(
-        "change",
+        ("change", "pointer"),
         [
-            {"triggerKey": ""},
-            {"triggerKey": "a b"},
-            {"type": "Hook"},
-            {"name": ""},
-            {"settings": {}},
-            {"colour": "red"},
+            ({"triggerKey": ""}, "/triggerKey"),
+            ({"triggerKey": "a b"}, "/triggerKey"),
+            ({"type": "Hook"}, "/type"),
+            ({"name": ""}, "/name"),
+            ({"settings": {}}, "/settings/url"),
+            ({"colour": "red"}, "/colour"),
         ],
     )
-    def test_malformed_bodies_are_refused(self, administration, change):
-        administration.post("/triggers", {**trigger_body(), **change}, expect=400)
+    def test_a_malformed_body_is_refused_with_the_field(self, administration, change, pointer):
+        problem = administration.post("/triggers", {**trigger_body(), **change}, expect=400)
+        assert [fault["pointer"] for fault in problem["errors"]] == [pointer]
 
     @pytest.mark.slow
     def test_http_and_private_addresses_are_accepted_if_the_settings_allow_them(self, settings):
@@ -253,7 +255,8 @@ class TestRefusedSettings:
             administration = api.organization().administration
             trigger = add_trigger(administration, url="http://127.0.0.1:9/hook")
             assert trigger["settings"]["url"] == "http://127.0.0.1:9/hook"
-            refuse_settings(administration, url="ftp://127.0.0.1/")
+            [fault] = refuse_settings(administration, url="ftp://127.0.0.1/")
+            assert fault["pointer"] == "/settings/url"
 
 
 class TestLists:
@@ -277,20 +280,28 @@ class TestLists:
         assert keys(name="e", active=True, type="EntityChangeWebhook") == ["books"]
         assert keys(order="name") == ["sync", "books", "crm"]
         assert keys(order="triggerKey,desc") == ["sync", "crm", "books"]
-        for column in ("triggerId", "type", "active", "createdAt", "updatedAt"):
-            assert sorted(keys(order=column)) == ["books", "crm", "sync"]
+        for column in ("triggerId", "createdAt", "updatedAt"):
+            assert keys(order=column) == ["crm", "sync", "books"]
+        assert keys(order="type") == ["sync", "books", "crm"]
+        assert keys(order="active") == ["sync", "crm", "books"]
         page = administration.get("/triggers", limit=2, page=1)
         assert (page["totalCount"], page["results"][0]["triggerId"]) == (3, crm["triggerId"])
-        assert all(result["settings"]["secret"] is None for result in administration.get("/triggers")["results"])
-        listed_ids = {result["triggerId"] for result in administration.get("/triggers")["results"]}
-        assert {sync["triggerId"], books["triggerId"]} < listed_ids
+        results = administration.get("/triggers")["results"]
+        assert [result["settings"]["secret"] for result in results] == [None, None, None]
+        assert [result["triggerId"] for result in results] == [books["triggerId"], sync["triggerId"], crm["triggerId"]]
 
-    def test_unknown_values_of_queries_are_refused(self, administration):
-        for query in ({"type": "Hook"}, {"limit": 101}, {"order": "secret"}, {"name": ""}, {"colour": "red"}):
-            administration.get("/triggers", expect=400, **query)
+    @pytest.mark.parametrize(
+        "query", [{"type": "Hook"}, {"limit": 101}, {"order": "secret"}, {"name": ""}, {"colour": "red"}]
+    )
+    def test_an_invalid_query_of_triggers_is_refused(self, administration, query):
+        problem = administration.get("/triggers", expect=400, **query)
+        assert [fault["parameter"] for fault in problem["errors"]] == list(query)
+
+    @pytest.mark.parametrize("query", [{"status": "done"}, {"limit": 26}, {"order": "payload"}])
+    def test_an_invalid_query_of_deliveries_is_refused(self, administration, query):
         path = f"/triggers/{add_trigger(administration)['triggerId']}/deliveries"
-        for query in ({"status": "done"}, {"limit": 26}, {"order": "payload"}):
-            administration.get(path, expect=400, **query)
+        problem = administration.get(path, expect=400, **query)
+        assert [fault["parameter"] for fault in problem["errors"]] == list(query)
 
     def test_deliveries_are_filtered_ordered_and_paged(self, shop, administration):
         trigger = add_trigger(administration, "EntityChangeWebhook")
@@ -304,7 +315,7 @@ class TestLists:
         assert ids == sorted(ids, reverse=True)
         for column in ("triggerDeliveryId", "type", "status", "attempts", "nextAttemptAt", "createdAt", "updatedAt"):
             results = administration.get(path, order=f"{column},asc")["results"]
-            assert sorted(result["triggerDeliveryId"] for result in results) == sorted(ids)
+            assert [result["triggerDeliveryId"] for result in results] == ids[::-1], column
         assert administration.get(path, order="lastAttemptAt", limit=1, page=2)["totalCount"] == 3
         assert administration.get(path, status="pending")["totalCount"] == 3
         assert administration.get(path, status="failed")["results"] == []

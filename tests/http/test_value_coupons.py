@@ -156,7 +156,8 @@ def test_a_book_of_value_coupons_needs_a_face_value_and_cannot_become_an_ordinar
     path = card.books.path(card.book)
     [fault] = card.shop.integration.patch(path, {"faceValue": None}, expect=400)["errors"]
     assert fault["pointer"] == "/faceValue"
-    card.shop.integration.patch(path, {"isValueCoupon": False}, expect=400)
+    [fault] = card.shop.integration.patch(path, {"isValueCoupon": False}, expect=400)["errors"]
+    assert fault["pointer"] == "/isValueCoupon"
 
 
 def test_a_partly_used_assignment_is_reverted_only_by_force(card):
