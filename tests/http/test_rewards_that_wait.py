@@ -147,7 +147,7 @@ class TestMissions:
     )
     def test_invalid_terms_are_refused(self, shop, invalid_terms, pointer):
         problem = create_mission(shop, expect=400, **invalid_terms)
-        assert pointer in [fault["pointer"] for fault in problem["errors"]]
+        assert [fault["pointer"] for fault in problem["errors"]] == [pointer]
 
     def test_an_unknown_event_type_is_refused(self, shop):
         problem = create_mission(shop, expect=404, availableOn={"eventTypes": ["never-heard-of"]})

@@ -119,9 +119,14 @@ def test_keys_are_not_checked_for_a_local_variable_that_hides_tiers(shop):
 
 
 def test_keys_in_effects_are_checked(shop):
-    # One fault for the account and one for the tier.
-    texts = refuse_action(shop, running(mint(("=", 'balances.nothing + ("gold" in tiers ? 1 : 2)'))))
-    assert len(texts) == 2
+    created = shop.organization.created
+    [tier] = shop.administration.get(f"/loyalty-programs/{created.loyalty_program_id}/tiers")["results"]
+    place = "effects.items[0].params[0].expression"
+    assert refuse_action(shop, running(mint(("=", 'balances.nothing + ("gold" in tiers ? 1 : 2)')))) == [
+        f'{place} names "nothing", which is the key of no ledger account.'
+        f" The existing keys are {created.ledger_account_key} (Points), points (Points).",
+        f'{place} names "gold", which is the key of no tier. The existing keys are {tier["loyaltyTierKey"]} (Member).',
+    ]
 
 
 def test_a_matcher_is_refused_where_events_have_no_items(shop):

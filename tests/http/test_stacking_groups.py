@@ -82,8 +82,10 @@ def test_a_group_with_only_required_fields_is_active_and_has_the_scope_order(adm
 
 
 @pytest.mark.parametrize("change", [{"mode": "any"}, {"scope": "line"}, {"name": " "}, {"mode": None}, {"size": 3}])
-def test_an_invalid_group_is_refused(administration, change):
-    administration.post("/stacking-groups", {"name": "All", "mode": "all", **change}, expect=400)
+def test_an_invalid_group_is_refused_with_the_field(administration, change):
+    problem = administration.post("/stacking-groups", {"name": "All", "mode": "all", **change}, expect=400)
+    # A mode that is null has two faults: it is no text, and no mode.
+    assert set(faults(problem)) == {f"/{field}" for field in change}
 
 
 def test_a_group_is_unknown_in_another_organization(api, administration, group):
