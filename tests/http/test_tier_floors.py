@@ -14,8 +14,6 @@ from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import GENERIC, Shop, event, running
 
-END = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
-
 
 @pytest.fixture
 def shop(organization):
@@ -28,6 +26,12 @@ def shop(organization):
 def program(shop):
     """The tiers are Member below 500 earned points, Silver from 500 and Gold from 1000."""
     return TierSchedule.new(shop, policy={"basis": "earned"}, Silver=500, Gold=1000)
+
+
+@pytest.fixture
+def end():
+    """A moment in 30 days."""
+    return (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @pytest.fixture
@@ -74,12 +78,11 @@ def test_the_event_about_a_fall_to_the_floor_is_manual(shop):
     ]
 
 
-def test_points_decide_the_tier_after_the_end_of_a_floor(shop, imports, program, monkeypatch):
-    imports.run(f"loyaltyMemberId,tier,tierExpiresAt\nana,Gold,{END}\n")
+def test_points_decide_the_tier_after_the_end_of_a_floor(shop, imports, program, monkeypatch, end):
+    imports.run(f"loyaltyMemberId,tier,tierExpiresAt\nana,Gold,{end}\n")
     shop.give("ana", 700)
     assert status(shop) == ("Gold", "floor", True, None, None)
-    assert program.entry("ana")["expiresAt"] == END
-    # END is in 30 days.
+    assert program.entry("ana")["expiresAt"] == end
     clock.installed(monkeypatch).wait(days=30)
     assert status(shop) == ("Silver", None, False, "Gold", 1000 - 700)
 
@@ -160,7 +163,8 @@ def test_an_unknown_tier_hold_in_a_campaign_is_refused(shop, program):
     keys = {"loyaltyProgramKey": program.program["loyaltyProgramKey"], "loyaltyTierKey": program.key("Silver")}
     campaign = shop.campaign(running(mint(1)), eventType=GENERIC)
     path = f"/campaigns/{campaign['campaignId']}/actions"
-    shop.administration.post(path, running(effect("set-tier", tierHold="ceiling", **keys)), expect=400)
+    problem = shop.administration.post(path, running(effect("set-tier", tierHold="ceiling", **keys)), expect=400)
+    assert [fault["pointer"] for fault in problem["errors"]] == ["/effects/items/0/params/0/value"]
 
 
 def test_a_revert_of_points_lowers_the_member_to_the_floor_and_not_below(shop, program):
@@ -173,14 +177,14 @@ def test_a_revert_of_points_lowers_the_member_to_the_floor_and_not_below(shop, p
     assert status(shop) == ("Silver", "floor", True, "Gold", 1000)
 
 
-def test_an_exported_floor_is_imported_unchanged(api, organization, shop, imports, program):
-    imports.run(f"loyaltyMemberId,tier,tierExpiresAt,tierHold\nana,Silver,{END},\nben,Gold,,fixed\ncora,Silver,,\n")
+def test_an_exported_floor_is_imported_unchanged(api, organization, shop, imports, program, end):
+    imports.run(f"loyaltyMemberId,tier,tierExpiresAt,tierHold\nana,Silver,{end},\nben,Gold,,fixed\ncora,Silver,,\n")
     shop.give("cora", 1200)
     lines = exported_lines(organization)
     rows = [json.loads(line) for line in lines]
     # The points of Cora give Gold, but the export has her floor.
     assert [(row["loyaltyMemberId"], row["tier"], row.get("tierExpiresAt"), row["tierHold"]) for row in rows] == [
-        ("ana", "Silver", END, "floor"),
+        ("ana", "Silver", end, "floor"),
         ("ben", "Gold", None, "fixed"),
         ("cora", "Silver", None, "floor"),
     ]
@@ -191,11 +195,11 @@ def test_an_exported_floor_is_imported_unchanged(api, organization, shop, import
     assert exported_lines(importing_shop.organization) == lines
 
 
-def test_the_timeline_has_a_row_for_the_import_of_a_tier(shop, imports, program):
+def test_the_timeline_has_a_row_for_the_import_of_a_tier(shop, imports, program, end):
     shop.campaign(running(mint(5)), eventType="member-tier-set")
-    imports.run(f"loyaltyMemberId,tier,tierExpiresAt\nana,Silver,{END}\nben,,\n")
+    imports.run(f"loyaltyMemberId,tier,tierExpiresAt\nana,Silver,{end}\nben,,\n")
     [row] = shop.integration.get("/members/ana/timeline", kinds="tier")["results"]
-    assert row["text"] == f"The tier in Default changed from Member to Silver until {END[:10]}: import."
+    assert row["text"] == f"The tier in Default changed from Member to Silver until {end[:10]}: import."
     assert (row["tier"]["loyaltyTierId"], row["tier"]["isManual"]) == (program.id("Silver"), True)
     assert shop.integration.get("/members/ben/timeline", kinds="tier")["results"] == []
     # The import reports no events, so the campaign gives nothing.
@@ -204,7 +208,7 @@ def test_the_timeline_has_a_row_for_the_import_of_a_tier(shop, imports, program)
     rows = shop.integration.get("/members/ana/timeline", kinds="tier")["results"]
     assert [row["text"] for row in rows] == [
         "The tier in Default changed from Silver to Gold: import.",
-        f"The tier in Default changed from Member to Silver until {END[:10]}: import.",
+        f"The tier in Default changed from Member to Silver until {end[:10]}: import.",
     ]
 
 
