@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, Connection, cast, func, intersect, literal, select
+from sqlalchemy import CTE, ColumnElement, Connection, case, cast, func, intersect, literal, select, type_coerce
 from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
 from sqlalchemy.types import Text
 
@@ -87,22 +87,14 @@ def _facets(db: Connection, query: _Query, total: int) -> dict[str, list[tuple[s
     if not fields or not total:
         return facets
     by_series = {query.series(field): field for field in fields}
-    for series, value, count in db.execute(query.facets(list(by_series))):
-        facets[by_series[series]].append((value, count))
-    for field in fields:
-        if query.search.collection.type_of(field) == DATE:
-            facets[field] = _by_moment(facets[field])
+    date_series = [series for series, field in by_series.items() if query.search.collection.type_of(field) == DATE]
+    text_series = [series for series in by_series if series not in date_series]
+    statements = [query.facets(text_series)] if text_series else []
+    statements += [query.facets_of_dates(date_series)] if date_series else []
+    for statement in statements:
+        for series, value, count in db.execute(statement):
+            facets[by_series[series]].append((value, count))
     return facets
-
-
-def _by_moment(counts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The counts of dates; texts of the same moment are counted together, under the most frequent text."""
-    merged: dict[Any, tuple[str, int]] = {}
-    for text, count in counts:
-        key = moment_of(text) or text
-        first_text, count_before = merged.get(key, (text, 0))
-        merged[key] = first_text, count_before + count
-    return sorted(merged.values(), key=lambda pair: (-pair[1], pair[0]))
 
 
 class _Query:
@@ -129,16 +121,35 @@ class _Query:
 
         Its rows are (series, value, number of documents).
         """
+        text = values.c.text_value
+        # A document has a text only once in a series.
+        return self._facets(series, text, func.count(), [text])
+
+    def facets_of_dates(self, series: Sequence[str]) -> AnySelect:
+        """As `facets`, for dates: texts of the same moment are one value, shown as the most frequent of them."""
+        text, moment = values.c.text_value, values.c.instant_value
+        shown_text = type_coerce(func.mode().within_group(text), Text)
+        document_count = func.count(values.c.content_document_id.distinct())
+        return self._facets(series, shown_text, document_count, [moment, case((moment.is_(None), text))])
+
+    def _facets(
+        self,
+        series: Sequence[str],
+        value: ColumnElement[str],
+        count: ColumnElement[int],
+        keys: Sequence[ColumnElement[Any]],
+    ) -> AnySelect:
+        """The statement of `facets`; the values with equal `keys` are one, shown as `value` and counted by `count`."""
         series_rows = select(func.unnest(cast(list(series), ARRAY(Text))).label("series")).subquery("asked")
-        document_count = func.count().label("document_count")
-        counts = select(values.c.text_value, document_count).where(
+        document_count = count.label("document_count")
+        counts = select(value.label("text_value"), document_count).where(
             values.c.organization_id == self._organization_id,
             values.c.series == series_rows.c.series.collate("C"),
             func.char_length(values.c.text_value) <= MAX_TEXT_LENGTH,
         )
         if self._match is not None:
             counts = counts.where(values.c.content_document_id.in_(select(self._match.c.id)))
-        counts = counts.group_by(values.c.text_value).order_by(document_count.desc(), text_order(values.c.text_value))
+        counts = counts.group_by(*keys).order_by(document_count.desc(), text_order(value))
         top = counts.correlate(series_rows).limit(MAX_FACET_VALUES).lateral("counted")
         joined = series_rows.join(top, literal(True))
         return (

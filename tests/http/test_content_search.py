@@ -434,6 +434,28 @@ def test_facets_of_dates_compare_moments(organization):
     ]
 
 
+def test_facets_count_a_document_once_for_each_moment_in_its_list(organization):
+    content = Content.of(organization, facetFields={"day": {"type": "date"}})
+    content.put({"day": ["2026-03-01", "2026-03-01T00:00:00Z", "2026-03-02", "soon"]})
+    content.put({"day": "2026-03-01"})
+    assert content.search()["facets"]["day"] == [
+        {"value": "2026-03-01", "count": 2},
+        {"value": "2026-03-02", "count": 1},
+        {"value": "soon", "count": 1},
+    ]
+
+
+def test_facets_of_dates_find_the_most_frequent_moments_among_more_than_a_hundred_texts(organization):
+    content = Content.of(organization, facetFields={"day": {"type": "date"}})
+    other_moments = [f"2026-01-01T{n // 60:02}:{n % 60:02}:00Z" for n in range(100)]
+    same_moment = [f"2026-03-01T{hour:02}:00:00+{hour:02}:00" for hour in range(3)]
+    for texts in (other_moments, other_moments, same_moment):
+        content.batch(*(item({"day": text}) for text in texts))
+    facets = content.search()["facets"]["day"]
+    assert facets[0] == {"value": same_moment[0], "count": 3}
+    assert facets[1:] == [{"value": text, "count": 2} for text in other_moments[:99]]
+
+
 def test_long_texts_are_left_out_of_the_facets(organization):
     content = Content.of(organization, facetFields={"text": {}})
     content.put({"text": "x" * 256})
