@@ -25,7 +25,7 @@ _LOWER_BOUNDS = ("minimum", "minLength", "minItems", "minProperties")
 _UPPER_BOUNDS = ("maximum", "maxLength", "maxItems", "maxProperties")
 
 _REQUEST = "request"
-_ANSWER = "answer"
+_RESPONSE = "response"
 
 
 def released(surface: str) -> Document:
@@ -79,7 +79,7 @@ class _Comparison:
             yield from self._security(old.operation_id, old.operation["security"], new.operation["security"])
             yield from self._parameters(old.operation_id, old.parameters, new.parameters)
             yield from self._body(old.operation_id, old.operation, new.operation)
-            yield from self._answers(old.operation_id, old.operation["responses"], new.operation["responses"])
+            yield from self._responses(old.operation_id, old.operation["responses"], new.operation["responses"])
             yield from self._callbacks(
                 old.operation_id, old.operation.get("callbacks", {}), new.operation.get("callbacks", {})
             )
@@ -109,7 +109,7 @@ class _Comparison:
             yield f"`{name}`: the body is required"
         yield from self._contents(name, before.get("content", {}), after.get("content", {}), _REQUEST)
 
-    def _answers(self, name: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
+    def _responses(self, name: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
         for status, node in old.items():
             if status not in new:
                 if status.startswith("2"):
@@ -118,7 +118,9 @@ class _Comparison:
             before, after = resolve(self._old, node), resolve(self._new, new[status])
             removed_headers = before.get("headers", {}).keys() - after.get("headers", {}).keys()
             yield from (f"`{name}`: the header {header} of {status} is gone" for header in removed_headers)
-            yield from self._contents(f"{name}.{status}", before.get("content", {}), after.get("content", {}), _ANSWER)
+            yield from self._contents(
+                f"{name}.{status}", before.get("content", {}), after.get("content", {}), _RESPONSE
+            )
 
     def _callbacks(self, name: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
         for callback, before in old.items():
@@ -127,7 +129,7 @@ class _Comparison:
                 continue
             for old_item, new_item in zip(before.values(), new[callback].values(), strict=True):
                 contents = [item["post"]["requestBody"]["content"] for item in (old_item, new_item)]
-                yield from self._contents(f"{name}.{callback}", *contents, _ANSWER)
+                yield from self._contents(f"{name}.{callback}", *contents, _RESPONSE)
 
     def _contents(self, name: str, old: dict[str, Any], new: dict[str, Any], direction: str) -> Iterator[str]:
         for media_type, content in old.items():
@@ -159,7 +161,7 @@ class _Comparison:
         before, after = old.get("properties", {}), new.get("properties", {})
         for name, schema in before.items():
             if name not in after:
-                yield f"`{place}.{name}`: the field of {_article(direction)} is gone"
+                yield f"`{place}.{name}`: the field of a {direction} is gone"
             else:
                 yield from self._schema(f"{place}.{name}", schema, after[name], direction)
         required, new_required = set(old.get("required", ())), set(new.get("required", ()))
@@ -167,7 +169,7 @@ class _Comparison:
             yield from (f"`{place}.{name}`: the field is required" for name in new_required - required)
         else:
             optional_fields = (required - new_required) & after.keys()
-            yield from (f"`{place}.{name}`: the field may be left out of an answer" for name in optional_fields)
+            yield from (f"`{place}.{name}`: the field may be omitted from a response" for name in optional_fields)
         extras = [schema.get("additionalProperties", True) for schema in (old, new)]
         if all(isinstance(extra, dict) for extra in extras):
             yield from self._schema(f"{place}.*", *extras, direction)
@@ -193,9 +195,9 @@ def _scalar_faults(old: dict[str, Any], new: dict[str, Any], direction: str) -> 
     for keyword in ("enum", "x-extensible-enum"):
         removed_values = [value for value in old.get(keyword, ()) if value not in new.get(keyword, old[keyword])]
         yield from (f"the value {value} is gone" for value in removed_values)
-    if direction == _ANSWER:
+    if direction == _RESPONSE:
         if new.get("nullable") and not old.get("nullable"):
-            yield "may be null in an answer"
+            yield "may be null in a response"
         return
     if old.get("nullable") and not new.get("nullable"):
         yield "null is refused"
@@ -211,10 +213,6 @@ def _scalar_faults(old: dict[str, Any], new: dict[str, Any], direction: str) -> 
             yield f"the {keyword} is {new[keyword]}"
     if new.get("uniqueItems") and not old.get("uniqueItems"):
         yield "the same item twice is refused"
-
-
-def _article(direction: str) -> str:
-    return f"{'an' if direction == _ANSWER else 'a'} {direction}"
 
 
 if __name__ == "__main__":

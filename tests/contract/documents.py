@@ -71,7 +71,7 @@ def responses(document: Document, documented: Documented) -> dict[str, dict[str,
     return {status: resolve(document, node) for status, node in documented.operation["responses"].items()}
 
 
-def written_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
+def request_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
     """The schemas of parameters and JSON bodies of requests, each with its operation and name."""
     schemas: list[tuple[Place, dict[str, Any]]] = []
     for operation in operations(document):
@@ -83,7 +83,7 @@ def written_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
     return schemas
 
 
-def answered_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
+def response_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:
     """The schemas of responses, and of the messages that the server sends, each with its place."""
     schemas = [
         ((operation.operation_id, status), content["schema"])

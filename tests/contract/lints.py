@@ -17,7 +17,6 @@ from tests.contract import schemas
 from tests.contract.documents import (
     Document,
     Documented,
-    answered_schemas,
     body_contents,
     callback_contents,
     callbacks,
@@ -25,10 +24,11 @@ from tests.contract.documents import (
     path_parameters,
     problem_types,
     reachable_schemas,
+    request_schemas,
     resolve,
+    response_schemas,
     responses,
     texts,
-    written_schemas,
 )
 from tests.contract.request_lines import longest_request_line
 
@@ -166,7 +166,7 @@ def pages(document: Document) -> list[str]:
     return faults
 
 
-def answers(document: Document) -> list[str]:
+def documented_responses(document: Document) -> list[str]:
     """Every operation documents one success and its possible problems, with their headers and bodies."""
     faults = []
     for operation in operations(document):
@@ -250,7 +250,7 @@ def parameters(document: Document) -> list[str]:
 def bounded(document: Document) -> list[str]:
     """Strings, arrays, numbers and free objects of requests are bounded."""
     faults = []
-    for place, schema in reachable_schemas(document, written_schemas(document)):
+    for place, schema in reachable_schemas(document, request_schemas(document)):
         kind = schema.get("type")
         if kind is None:
             # The forms of a choice are reached themselves.
@@ -275,7 +275,7 @@ def bounded(document: Document) -> list[str]:
 def numbers(document: Document) -> list[str]:
     """Every `number` is a named component, which Go reads as text."""
     faults = []
-    for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
+    for place, schema in reachable_schemas(document, request_schemas(document) + response_schemas(document)):
         at = ".".join(place)
         if schema.get("format") in ("float", "double"):
             faults.append(f"{at}: a binary float")
@@ -292,7 +292,7 @@ def numbers(document: Document) -> list[str]:
 def closed_objects(document: Document) -> list[str]:
     """Every object declares whether it allows other fields; an object that allows them requires none."""
     faults = []
-    for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
+    for place, schema in reachable_schemas(document, request_schemas(document) + response_schemas(document)):
         if schema.get("type") != "object":
             continue
         if "additionalProperties" not in schema:
@@ -313,7 +313,7 @@ def complete_records(document: Document) -> list[str]:
     `totalIsExact` may be omitted, too: it marks the few lists whose total is not exact.
     """
     faults = []
-    for place, schema in reachable_schemas(document, answered_schemas(document)):
+    for place, schema in reachable_schemas(document, response_schemas(document)):
         for name in sorted(schema.get("properties", {}).keys() - set(schema.get("required", ()))):
             child = schema["properties"][name]
             is_object = "$ref" in child and resolve(document, child).get("type") == "object"
@@ -334,7 +334,7 @@ def named_objects(document: Document) -> list[str]:
         for name, schema in components.items()
         if schema.get("type") == "object" and f"New{name}" in components
     ]
-    for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
+    for place, schema in reachable_schemas(document, request_schemas(document) + response_schemas(document)):
         if "properties" in schema and (len(place) > 1 or place[0] not in components):
             faults.append(f"{'.'.join(place)}: an object without a name")
         members = Counter(name.lower() for name in schema.get("properties", {}))
@@ -356,7 +356,7 @@ def plain_nulls(document: Document) -> list[str]:
     """`nullable` is only on scalar types, or on a named enum that lists null, and not on objects and arrays."""
     return [
         f"{'.'.join(place)}: nullable"
-        for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document))
+        for place, schema in reachable_schemas(document, request_schemas(document) + response_schemas(document))
         if schema.get("nullable")
         and not (len(place) == 1 and place[0] in CLEARED)
         and (
@@ -374,7 +374,7 @@ def own_types(document: Document) -> list[str]:
 def enumerations(document: Document) -> list[str]:
     """Enums of words are no patterns; the values of integer enums have names for code; a `oneOf` is a named schema."""
     faults = []
-    for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
+    for place, schema in reachable_schemas(document, request_schemas(document) + response_schemas(document)):
         at = ".".join(place)
         if schema.get("type") == "integer" and "enum" in schema:
             names = schema.get("x-enum-varnames", ())
@@ -424,7 +424,7 @@ def counts(document: Document) -> list[str]:
     """Fields named as counts and totals in responses are int64."""
     return [
         f"{'.'.join(place)}: not int64"
-        for place, schema in reachable_schemas(document, answered_schemas(document))
+        for place, schema in reachable_schemas(document, response_schemas(document))
         if schema.get("type") == "integer"
         and re.search(r"(Count|^total\w*)$", place[-1])
         and schema.get("format") != "int64"
@@ -442,7 +442,7 @@ def known_problems(document: Document) -> list[str]:
 def patterns(document: Document) -> list[str]:
     """Patterns are anchored and compile as linear-time expressions, as the server compiles them."""
     faults = []
-    for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
+    for place, schema in reachable_schemas(document, request_schemas(document) + response_schemas(document)):
         if "pattern" not in schema:
             continue
         if not (schema["pattern"].startswith("^") and schema["pattern"].endswith("$")):
@@ -489,7 +489,7 @@ def portable_patterns(document: Document) -> list[str]:
         for parameter in operation.parameters
     ]
     for place, schema in reachable_schemas(
-        document, written_schemas(document) + answered_schemas(document) + parameters
+        document, request_schemas(document) + response_schemas(document) + parameters
     ):
         pattern = schema.get("pattern", "")
         # Escaped brackets neither begin nor end a class.
@@ -630,7 +630,7 @@ def examples(document: Document) -> list[str]:
                 faults += [f"{operation.operation_id} {parameter['name']}{fault}" for fault in wrong]
     for place, content in callback_contents(document):
         faults += _example_faults(document, " ".join(place), content)
-    for place, schema in reachable_schemas(document, written_schemas(document) + answered_schemas(document)):
+    for place, schema in reachable_schemas(document, request_schemas(document) + response_schemas(document)):
         for key in ("example", "default"):
             if key in schema:
                 faults += [f"{'.'.join(place)} {key}{fault}" for fault in schemas.faults(document, schema, schema[key])]
@@ -663,7 +663,7 @@ ALL: tuple[Lint, ...] = (
     described,
     brief,
     pages,
-    answers,
+    documented_responses,
     parameters,
     bounded,
     numbers,

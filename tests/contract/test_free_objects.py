@@ -7,7 +7,7 @@ from typing import Any
 
 import openapi
 from handlers.messages.json_text import FREE_OBJECTS
-from tests.contract.documents import Document, reachable_schemas, resolve, written_schemas
+from tests.contract.documents import Document, reachable_schemas, request_schemas, resolve
 
 # Objects with limits of their own: documents of collections, their schemas, and trees of expressions.
 SEPARATELY_LIMITED = {"attrs", "jsonschema", "node"}
@@ -20,7 +20,7 @@ def test_the_decoder_knows_each_field_with_a_free_object():
 
 def free_fields(document: Document) -> Iterator[str]:
     """The names of the fields of request bodies that hold objects of any fields, or lists of such objects."""
-    for _, schema in reachable_schemas(document, written_schemas(document)):
+    for _, schema in reachable_schemas(document, request_schemas(document)):
         yield from (name for name, field in schema.get("properties", {}).items() if is_free(document, field))
 
 

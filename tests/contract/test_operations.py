@@ -10,7 +10,7 @@ import pytest
 
 import openapi
 from handlers.operation import all_operations
-from tests.contract.documents import answered_schemas, operations, resolve, table
+from tests.contract.documents import operations, resolve, response_schemas, table
 
 ROLES = {
     f"{resource}:{action}"
@@ -255,7 +255,7 @@ def test_exactly_the_long_lists_accept_a_cursor_and_return_the_next_one() -> Non
     lists_that_return_a_cursor = {
         (surface, place[0])
         for surface, document in ((surface, openapi.bundle(surface)) for surface in openapi.SURFACES)
-        for place, schema in answered_schemas(document)
+        for place, schema in response_schemas(document)
         if "nextCursor" in resolve(document, schema).get("required", ())
     }
     assert lists_that_accept_a_cursor == lists_that_return_a_cursor == PAGED_BY_CURSOR | CURSOR_PAGE_SIZES.keys()

@@ -125,9 +125,9 @@ def linked_operations(document: Mapping[str, Any]) -> dict[str, list[str]]:
     link_targets: dict[str, set[str]] = {}
     for item in document["paths"].values():
         for operation in (item[method] for method in _METHODS if method in item):
-            answers = operation["responses"].values()
+            responses = operation["responses"].values()
             link_targets[operation["operationId"]] = {
-                link["operationId"] for answer in answers for link in answer.get("links", {}).values()
+                link["operationId"] for response in responses for link in response.get("links", {}).values()
             }
     targets = {target for name, target_names in link_targets.items() for target in target_names if target != name}
     groups = {}
@@ -158,7 +158,7 @@ def _new(surface: str) -> Run:
     return Run(
         surface,
         operations,
-        sum(len(answer.get("links", {})) for answers in responses_of_operations for answer in answers),
+        sum(len(response.get("links", {})) for responses in responses_of_operations for response in responses),
     )
 
 
@@ -243,10 +243,10 @@ def _read(result: Run, events: Iterator[Mapping[str, Any]]) -> None:
         recorder = content["recorder"]
         for identity, case in recorder.get("cases", {}).items():
             key = case["value"]["method"], case["value"]["path"]
-            answer = recorder.get("interactions", {}).get(identity, {}).get("response")
-            if answer is not None:
+            response = recorder.get("interactions", {}).get(identity, {}).get("response")
+            if response is not None:
                 result.requests += 1
-                result.statuses.setdefault(key, Counter())[answer["status_code"]] += 1
+                result.statuses.setdefault(key, Counter())[response["status_code"]] += 1
                 if meta := case["value"].get("meta"):
                     result.modes.setdefault(key, set()).add(meta["generation"]["mode"])
             if case.get("is_transition_applied"):

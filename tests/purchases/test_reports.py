@@ -86,8 +86,8 @@ class Reports:
 
     def __call__(self, name: str, begin: datetime, end: datetime, **query: Any) -> Any:
         parameters = {"sinceFrom": begin.isoformat(), "sinceTo": end.isoformat(), **query}
-        answer = self._surface.get(f"/reports/{name}", **parameters)
-        return answer.get("results", answer.get("result"))
+        response = self._surface.get(f"/reports/{name}", **parameters)
+        return response.get("results", response.get("result"))
 
     def days(self, name: str, begin: datetime, end: datetime, **query: Any) -> dict[str, Any]:
         """The amounts of a series by day, without zeros; checks that each day of the range occurs once."""
