@@ -2,11 +2,12 @@
 
 Every sum is computed from the usages that are not reverted. An assignment is a lot: it expires, and uses are taken from
 the lot that expires soonest. The rules of a book: its type, stock, quota of a member, cap of a code, uses and discounts
-(each a period and the maximum in it), zone, maximum discount (`most`), points of an assignment and of a use.
+(each None or a PeriodLimit), zone, maximum discount (`most`), points of an assignment and of a use.
 """
 
 from datetime import timedelta
 from types import SimpleNamespace as Record
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 
@@ -22,6 +23,13 @@ def refuse(condition, slug):
 def period_of(kind, moment, zone):
     day = moment.astimezone(ZoneInfo(zone)).date()
     return {"daily": day, "weekly": day - timedelta(day.weekday()), "monthly": day.replace(day=1)}[kind]
+
+
+class PeriodLimit(NamedTuple):
+    """The maximum of uses or of discounts in each period."""
+
+    period: str
+    maximum: int
 
 
 class Model:
@@ -91,7 +99,7 @@ class Model:
             refuse(assigned_before + amount > rule.cap, "coupon-out-of-stock")
         return code
 
-    def assign(self, member, book, amount, code, override, expires, data, new_code):
+    def assign(self, member, book, *, amount, code, override, expires, data, new_code):
         """Assign a coupon; `new_code` returns the code that the server has made for a generated book."""
         code = self.check_assign(member, book, amount, code)
         self.pay(member, self.rules[book].assignment * amount if override is None else override)
@@ -101,7 +109,7 @@ class Model:
         points = self.rules[book].assignment * amount if override is None else override
         return self.keep(member, book, code, assigned=amount, points=points, expires=expires, data=data or {})
 
-    def use(self, member, book, code, discount, bypass, override):
+    def use(self, member, book, *, code, discount, bypass, override):
         rule = self.rules[book]
         self.refuse_book(book)
         uses = [u for u in self.active_usages(book=book, member=member) if u.used]
@@ -110,11 +118,11 @@ class Model:
             return [u for u in uses if period_of(kind, u.at, rule.zone) == period_of(kind, self.now, rule.zone)]
 
         if not bypass and rule.uses is not None:
-            refuse(len(in_period(rule.uses[0])) + 1 > rule.uses[1], "coupon-usage-limit")
+            refuse(len(in_period(rule.uses.period)) + 1 > rule.uses.maximum, "coupon-usage-limit")
         refuse(rule.most is not None and discount is not None and discount > rule.most, "coupon-discount-too-high")
         if not bypass and rule.discounts is not None:
-            discounts_before = sum(u.discount or 0 for u in in_period(rule.discounts[0]))
-            refuse(discount and discounts_before + discount > rule.discounts[1], "coupon-discount-limit")
+            discounts_before = sum(u.discount or 0 for u in in_period(rule.discounts.period))
+            refuse(discount and discounts_before + discount > rule.discounts.maximum, "coupon-discount-limit")
         lots = [lot for lot in self.lots(book=book, member=member) if code in (None, lot.code)]
         unexpired = [lot for lot in lots if bypass or not self.has_expired(lot)]
         refuse(lots and not unexpired, "coupon-expired")

@@ -110,44 +110,49 @@ class Acts:
         open_orders = [order for order in self.program.orders.values() if order.left and not order.is_returned]
         return self.chance.choice(open_orders) if open_orders else None
 
-    def bring_back(self, one: Order | None = None, share: Decimal | None = None) -> None:
+    def bring_back(self, placed_order: Order | None = None, share: Decimal | None = None) -> None:
         """Return a part of an order, or the whole order."""
-        one = one or self.open_order()
-        if one is None:
+        placed_order = placed_order or self.open_order()
+        if placed_order is None:
             return
         share = share or self.chance.choice([Decimal("0.1"), Decimal("0.34"), Decimal("0.5"), Decimal(1)])
-        if not one.is_confirmed:
-            self.program.track("confirm", order_update(one.member, one.external_id, "confirmed"))
-            one.is_confirmed = True
-        part = max(CENT, (one.left * share).quantize(CENT, ROUND_HALF_UP))
+        if not placed_order.is_confirmed:
+            self.program.track("confirm", order_update(placed_order.member, placed_order.external_id, "confirmed"))
+            placed_order.is_confirmed = True
+        part = max(CENT, (placed_order.left * share).quantize(CENT, ROUND_HALF_UP))
         if share == 1:
-            self.program.track("return", order_update(one.member, one.external_id, "returned"))
+            self.program.track("return", order_update(placed_order.member, placed_order.external_id, "returned"))
         else:
             self.program.track(
-                "partial return", order(one.member, part, status="partially-returned", external_id=one.external_id)
+                "partial return",
+                order(placed_order.member, part, status="partially-returned", external_id=placed_order.external_id),
             )
-            falls_below = one.left >= MIN_TOTAL > one.left - part
+            falls_below = placed_order.left >= MIN_TOTAL > placed_order.left - part
             self.program.counts["re-evaluated return"] += falls_below and self.program.reevaluates
-        one.left -= part if share < 1 else one.left
+        placed_order.left -= part if share < 1 else placed_order.left
 
     def undo(self) -> None:
         """Cancel an order, or its event."""
-        one = self.open_order()
-        if one is not None:
-            self.cancel(one)
+        placed_order = self.open_order()
+        if placed_order is not None:
+            self.cancel(placed_order)
 
-    def cancel(self, one: Order) -> None:
+    def cancel(self, placed_order: Order) -> None:
         """Cancel an order: by its event, or by the status cancelled or rejected."""
         way = self.chance.choice(["cancelEvent", "cancelled", "rejected"])
-        if way == "cancelEvent" or one.left < self.total_of(one) or (way == "rejected" and one.is_confirmed):
-            self.program.ask("cancelEvent", self.program.integration, f"/events/{one.event_key}/cancel", {})
+        if (
+            way == "cancelEvent"
+            or placed_order.left < self.total_of(placed_order)
+            or (way == "rejected" and placed_order.is_confirmed)
+        ):
+            self.program.ask("cancelEvent", self.program.integration, f"/events/{placed_order.event_key}/cancel", {})
         else:
-            self.program.track(way, order_update(one.member, one.external_id, way))
-        one.left = Decimal(0)
+            self.program.track(way, order_update(placed_order.member, placed_order.external_id, way))
+        placed_order.left = Decimal(0)
 
-    def total_of(self, one: Order) -> Decimal:
+    def total_of(self, placed_order: Order) -> Decimal:
         rows = self.program.shop.rows("purchase_orders", "external_id, total")
-        return next(Decimal(row.total) for row in rows if row.external_id == one.external_id)
+        return next(Decimal(row.total) for row in rows if row.external_id == placed_order.external_id)
 
     def account(self) -> Points:
         return self.chance.choice([self.program.points, self.program.points, self.program.stars])

@@ -83,6 +83,8 @@ class Done:
     bonuses: int = 0
     counted: int = 0
     achieved: int = 0
+    # The points that the budget of the campaigns counts.
+    budget_points: int = 0
 
 
 @dataclass
@@ -160,16 +162,17 @@ class ProgramModel:
         if remaining > 0:
             outcome.counted = 1
             outcome.achieved = max(0, min(remaining, (member.total("counted") + 1) // GOAL - member.total("achieved")))
-        outcome.points = REWARD * outcome.achieved + total * on("a-dollars")
+        outcome.budget_points = total * on("a-dollars")
         if on("b-first-orders") and member.total("bonuses") < BONUSES:
             outcome.bonuses = 1
             outcome.points += BONUS
         if on("c-badge") and total >= BADGE_TOTAL and member.total("badges") < BADGES:
             outcome.badges = 1
         if on("e-gold") and member.tier == "Gold":
-            outcome.points += GOLD_BONUS
+            outcome.budget_points += GOLD_BONUS
         if on("f-coupon") and total >= COUPON_TOTAL and member.total("coupons") < COUPONS:
             outcome.coupons = 1
+        outcome.points += REWARD * outcome.achieved + outcome.budget_points
         return outcome
 
 

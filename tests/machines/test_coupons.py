@@ -22,7 +22,7 @@ from domain.problems import Refusal
 from persistence.coupons import member_coupons, usages
 from persistence.coupons.member_books import find_amounts
 from tests.builders.coupon_shop import CouponShop, priced
-from tests.machines.coupon_model import Model, Refused
+from tests.machines.coupon_model import Model, PeriodLimit, Refused
 from tests.machines.effects import Effects
 
 MEMBERS, BOOKS = 3, 3
@@ -39,7 +39,7 @@ STARTS = (
 ZONES = ("America/New_York", "Asia/Tokyo", "Europe/Lisbon", "UTC")
 PERIODS = ("daily", "weekly", "monthly")
 
-limits = st.none() | st.tuples(st.sampled_from(PERIODS), st.integers(1, 4))
+limits = st.none() | st.builds(PeriodLimit, st.sampled_from(PERIODS), st.integers(1, 4))
 rules = st.builds(
     SimpleNamespace,
     type=st.sampled_from(["single", "list", "list", "generated", "codeless"]),
@@ -84,16 +84,17 @@ class Coupons(RuleBasedStateMachine):
 
     def settings(self, rule):
         """The settings of a book with the rules of the model."""
-        uses, discounts = rule.uses or (None, None), rule.discounts or (None, None)
+        no_limit = PeriodLimit(None, None)
+        uses, discounts = rule.uses or no_limit, rule.discounts or no_limit
         return priced(
             self.shop,
             max_coupon_count=rule.stock,
             max_assigned_per_member=rule.quota,
             max_assigned_per_coupon=rule.cap,
-            usage_period_type=uses[0],
-            max_usages_per_period=uses[1],
-            discount_period_type=discounts[0],
-            max_discount_per_period=discounts[1],
+            usage_period_type=uses.period,
+            max_usages_per_period=uses.maximum,
+            discount_period_type=discounts.period,
+            max_discount_per_period=discounts.maximum,
             max_discount_per_use=rule.most,
             timezone=rule.zone,
             assignment_required_points=rule.assignment or None,
@@ -166,7 +167,14 @@ class Coupons(RuleBasedStateMachine):
         }
         results = self.on_both(
             lambda result: self.model.assign(
-                member, book, amount, code, override, expires, data, lambda: self.code_of(result[0])
+                member,
+                book,
+                amount=amount,
+                code=code,
+                override=override,
+                expires=expires,
+                data=data,
+                new_code=lambda: self.code_of(result[0]),
             ),
             lambda: self.shop.assign(self.members[member], self.books[book], **command),
         )
@@ -193,7 +201,7 @@ class Coupons(RuleBasedStateMachine):
             "points_override": None if override is None else Decimal(override),
         }
         results = self.on_both(
-            lambda result: self.model.use(member, book, code, discount, bypass, override),
+            lambda result: self.model.use(member, book, code=code, discount=discount, bypass=bypass, override=override),
             lambda: self.shop.use(self.members[member], self.books[book], **command),
         )
         if results is not None:

@@ -31,13 +31,13 @@ def operations() -> dict[str, tuple[str, str, Any]]:
     return operations_by_id
 
 
-def evaluate_link(expression: str, path: dict[str, Any], answer: Any) -> Any:
+def evaluate_link(expression: str, path: dict[str, Any], response: Any) -> Any:
     """The value of a runtime expression of a link (OpenAPI 3.0.3, 4.7.20.4) after a request and its response."""
     if expression.startswith("$request.path."):
         return path[expression.removeprefix("$request.path.")]
     for name in expression.removeprefix("$response.body#/").split("/"):
-        answer = answer[name]
-    return answer
+        response = response[name]
+    return response
 
 
 class Journey:
@@ -48,13 +48,13 @@ class Journey:
         self._surface, self._path = surface, path
         status = next(status for status in self._declared["responses"] if status.startswith("2"))
         url = template.removeprefix("/organizations/{organizationId}").format(**path)
-        self.answer = surface.request(method, url, body, expect=int(status)).json
+        self.response = surface.request(method, url, body, expect=int(status)).json
         self._links = self._declared["responses"][status].get("links", {})
 
     def follow(self, operation_id: str, body: Any = None) -> Journey:
         """Call the operation to which the last response has a link."""
         link = next(candidate for candidate in self._links.values() if candidate["operationId"] == operation_id)
-        path = {name: evaluate_link(value, self._path, self.answer) for name, value in link["parameters"].items()}
+        path = {name: evaluate_link(value, self._path, self.response) for name, value in link["parameters"].items()}
         return Journey(self._surface, operation_id, path, body)
 
 
@@ -93,15 +93,15 @@ class Journeys(RuleBasedStateMachine):
     def create_campaign(self, active):
         code = f"code-{uuid.uuid4()}"
         creation = self.begin("createCampaign", {"code": code, "name": "Campaign", "active": active})
-        self.active[creation.answer["campaign"]["campaignId"]] = active
+        self.active[creation.response["campaign"]["campaignId"]] = active
         return creation, code
 
     @rule(campaign=campaigns)
     def update_campaign(self, campaign):
         creation, code = campaign
-        active = not self.active[creation.answer["campaign"]["campaignId"]]
+        active = not self.active[creation.response["campaign"]["campaignId"]]
         update = creation.follow("updateCampaign", {"code": code, "name": "Changed", "active": active})
-        current = update.follow("getCampaign").answer["campaign"]
+        current = update.follow("getCampaign").response["campaign"]
         assert (current["active"], current["name"]) == (active, "Changed")
         self.effects["switch a campaign"] += 1
         self.active[current["campaignId"]] = active
@@ -125,7 +125,7 @@ class Journeys(RuleBasedStateMachine):
         body = {**running(mint(amount)), "status": status, "priority": priority}
         campaign_creation, _code = campaign
         creation = campaign_creation.follow("createAction", body)
-        self.note(creation.answer["action"], status, amount)
+        self.note(creation.response["action"], status, amount)
         self.actions.append(creation)
 
     @rule(which=st.integers(0, 9), status=st.sampled_from(["running", "running", "disabled"]), amount=st.integers(1, 9))
@@ -134,7 +134,7 @@ class Journeys(RuleBasedStateMachine):
             "updateAction", {**running(mint(amount)), "status": status}
         )
         amounts_before = dict(self.amounts)
-        self.note(update.follow("getAction").answer["action"], status, amount)
+        self.note(update.follow("getAction").response["action"], status, amount)
         self.effects["change an action"] += amounts_before != self.amounts
 
     @rule(target=members)
@@ -159,11 +159,11 @@ class Journeys(RuleBasedStateMachine):
         creation, loyalty_member_id = member
         tracked_event = {
             "organizationId": self.shop.organization.id,
-            "memberId": creation.answer["loyalMember"]["memberId"],
+            "memberId": creation.response["loyalMember"]["memberId"],
             "eventType": GENERIC,
             "systemUniqueKey": key(),
         }
-        effects = self.begin("trackEvent", tracked_event).answer["effects"]
+        effects = self.begin("trackEvent", tracked_event).response["effects"]
         assert {effect["status"] for effect in effects} <= {"executed"}
         amounts = {}
         for effect in effects:
@@ -174,7 +174,7 @@ class Journeys(RuleBasedStateMachine):
         self.balances[loyalty_member_id] += sum(amounts.values())
         self.effects["earn"] += bool(amounts)
         self.effects["earn by several actions"] += len(amounts) > 1
-        newest_event = creation.follow("listMemberEvents").answer["results"][0]
+        newest_event = creation.follow("listMemberEvents").response["results"][0]
         assert newest_event["systemUniqueKey"] == tracked_event["systemUniqueKey"]
         assert newest_event["status"] == "success"
 

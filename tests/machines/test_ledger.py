@@ -6,11 +6,12 @@ import pickle
 import uuid
 from copy import deepcopy
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import product
 from random import Random
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -85,6 +86,18 @@ EFFECTS = (
     *("mint", "burn", "transfer", "revert", "hold", "set", "batch of sets", "repeat"),
     *("capture all", "capture half", "capture none", "expire", "owe", "repay", "refuse on a closed account"),
 )
+
+
+class Figures(NamedTuple):
+    """The figures of a wallet in an account; those of a wallet without a balance by default."""
+
+    current: Decimal = Decimal(0)
+    pending_debit: Decimal = Decimal(0)
+    pending_credit: Decimal = Decimal(0)
+    debt: Decimal = Decimal(0)
+    repaid_debt: Decimal = Decimal(0)
+    last_transaction_at: datetime | None = None
+    earned: Decimal = Decimal(0)
 
 
 class Units:
@@ -177,9 +190,9 @@ class Ledger(RuleBasedStateMachine):
     @rule(request=requests)
     def post_one(self, request):
         """Post a single movement."""
-        self.one(request)
+        self.post_movement(request)
 
-    def one(self, request):
+    def post_movement(self, request):
         """Post one movement on both sides; return the slug of the refusal, or None."""
         plan = self.plan_of(request)
         slug, ids = self.attempt(lambda: [self.client.post(plan.movement)])
@@ -252,9 +265,9 @@ class Ledger(RuleBasedStateMachine):
         free = [n for n, account in enumerate(self.accounts) if not self.model.rules[account].overdraft]
         n = free[which % len(free)]
         hold = {"kind": kind, "account": n, "source": source, "target": 1, "amount": "all" if greedy else "half"}
-        self.one({**hold, "manual": True, "overdraft": False, "event": None, "expires": None})
+        self.post_movement({**hold, "manual": True, "overdraft": False, "event": None, "expires": None})
         target = {"account": n, "source": source} if then["kind"] != "revert" else {}
-        self.one({**then, **target})
+        self.post_movement({**then, **target})
         if self.pending_keys():
             self.settle([(which % len(self.pending_keys()), part)])
 
@@ -275,7 +288,7 @@ class Ledger(RuleBasedStateMachine):
         indebted = [n for n, account in enumerate(self.accounts) if self.model.rules[account].overdraft]
         burn = {"kind": "burn", "manual": False, "overdraft": True, "event": None, "expires": None}
         debts = sum(self.model.debt.values())
-        self.one({**burn, "account": indebted[which % len(indebted)], "source": source, "amount": "more"})
+        self.post_movement({**burn, "account": indebted[which % len(indebted)], "source": source, "amount": "more"})
         self.effects["owe"] += sum(self.model.debt.values()) > debts
         if repaid and any(self.model.debt.values()):
             self.repay(which, (source + 1) % WALLETS, True)
@@ -296,10 +309,10 @@ class Ledger(RuleBasedStateMachine):
             "expires": which + 1,
         }
         settled, debt = {"manual": False, "overdraft": False, "event": None}, self.model.debt[wallet, account]
-        self.one({**mint, **settled})
+        self.post_movement({**mint, **settled})
         transfer = {"kind": "transfer", "account": n, "source": source, "expires": None}
         target = (self.wallets.index(wallet) - source) % WALLETS
-        self.one({**transfer, **settled, "target": target, "amount": "all" if all_of_it else Decimal(15)})
+        self.post_movement({**transfer, **settled, "target": target, "amount": "all" if all_of_it else Decimal(15)})
         self.effects["repay"] += self.model.debt[wallet, account] < debt
 
     @precondition(lambda self: self.done)
@@ -336,13 +349,13 @@ class Ledger(RuleBasedStateMachine):
                 self.settle([(0, "all")])
             elif not active:
                 on_it = {"account": account} if request["kind"] != "revert" else {}
-                self.effects["refuse on a closed account"] += self.one({**request, **on_it}) is not None
+                self.effects["refuse on a closed account"] += self.post_movement({**request, **on_it}) is not None
 
     @invariant()
     def balances_and_supplies_equal_the_model(self):
         expected_views = {pair: self.expected_view(*pair) for pair in product(self.wallets, self.accounts)}
-        # A wallet without a balance in an account has the figures of `view_figures`, all of them empty.
-        empty_views = dict.fromkeys(expected_views, (0, 0, 0, 0, 0, None, 0))
+        # A wallet without a balance in an account.
+        empty_views = dict.fromkeys(expected_views, Figures())
         views = {pair: view_figures(view) for pair, view in self.client.balances(self.wallets).items()}
         assert empty_views | views == expected_views
         issued = dict.fromkeys(self.accounts, 0) | self.client.issued(*self.accounts)
@@ -371,13 +384,13 @@ class Ledger(RuleBasedStateMachine):
         while (active_keys := [key for key in self.ids if self.is_active(key)]) != before:
             before = active_keys
             for key in shuffled.sample(active_keys, len(active_keys)):
-                self.one({"kind": "revert", "key": key, "overdraft": False, "available": True})
+                self.post_movement({"kind": "revert", "key": key, "overdraft": False, "available": True})
         self.balances_and_supplies_equal_the_model()
         if not active_keys:
             for pair in product(self.wallets, self.accounts):
-                current, pending_debit, pending_credit, debt, *_ = self.expected_view(*pair)
-                assert (current, pending_debit, pending_credit) == (0, 0, 0)
-                assert debt == 0 or any(self.model.expired.values())
+                view = self.expected_view(*pair)
+                assert (view.current, view.pending_debit, view.pending_credit) == (0, 0, 0)
+                assert view.debt == 0 or any(self.model.expired.values())
 
     def is_active(self, key):
         return self.model.done[key].status != REVERTED and self.model.done[key].kind != "revert"
@@ -386,9 +399,15 @@ class Ledger(RuleBasedStateMachine):
         """The figures of a wallet by the model."""
         pair, model = (wallet, account), self.model
         debit, credit = model.pending(account, source=wallet), model.pending(account, target=wallet)
-        current = total(model.unexpired(pair)) + debit
-        earned_points = self.earned_points(*pair)
-        return current, debit, credit, model.debt[pair], model.repaid[pair], model.last.get(pair), earned_points
+        return Figures(
+            current=total(model.unexpired(pair)) + debit,
+            pending_debit=debit,
+            pending_credit=credit,
+            debt=model.debt[pair],
+            repaid_debt=model.repaid[pair],
+            last_transaction_at=model.last.get(pair),
+            earned=self.earned_points(*pair),
+        )
 
     def earned_points(self, wallet, account):
         """The points of the wallet's mints that are not reverted; nothing but the revert of a mint lowers them."""
@@ -483,14 +502,14 @@ class Ledger(RuleBasedStateMachine):
 
 def view_figures(view):
     """The figures of a wallet as the product shows them."""
-    return (
-        view.current_balance,
-        view.pending_debit_balance,
-        view.pending_credit_balance,
-        view.current_overdraft_balance,
-        view.total_overdraft_credit_balance,
-        view.last_transaction_date,
-        view.earned,
+    return Figures(
+        current=view.current_balance,
+        pending_debit=view.pending_debit_balance,
+        pending_credit=view.pending_credit_balance,
+        debt=view.current_overdraft_balance,
+        repaid_debt=view.total_overdraft_credit_balance,
+        last_transaction_at=view.last_transaction_date,
+        earned=view.earned,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -25,8 +26,17 @@ MEMBERS = st.integers(1, 2)
 DAYS = st.integers(0, 3)
 
 
+class CountedEvent(NamedTuple):
+    """An event that counted for the mission `steps` times, and achieved it `times` times."""
+
+    number: int
+    day: int
+    times: int
+    steps: int
+
+
 class Missions(RuleBasedStateMachine):
-    """One mission; the model knows the events of each member that are not reversed: number, day, times, counts."""
+    """One mission; the model knows the events of each member that are not reversed."""
 
     effects: Effects
     active_events = Bundle("events")
@@ -36,14 +46,14 @@ class Missions(RuleBasedStateMachine):
         period = None if limit is None else "daily"
         self.mission = mission(goal_count=goal, max_repetitions=maximum, repetition_period=period, period_limit=limit)
         self.state = MissionProgressState({}, {})
-        self.events = {1: [], 2: []}
+        self.events: dict[int, list[CountedEvent]] = {1: [], 2: []}
         self.number = 0
 
     def remaining(self, member, day):
         """How many times the member can still achieve the mission on a day."""
-        remaining = self.mission.max_repetitions - sum(times for _, _, times, _ in self.events[member])
+        remaining = self.mission.max_repetitions - sum(event.times for event in self.events[member])
         if self.mission.period_limit is not None:
-            today = sum(times for _, when, times, _ in self.events[member] if when == day)
+            today = sum(event.times for event in self.events[member] if event.day == day)
             remaining = min(remaining, self.mission.period_limit - today)
         return remaining
 
@@ -61,14 +71,14 @@ class Missions(RuleBasedStateMachine):
         if remaining <= 0:
             assert (advance.counted, trackings) == (0, ())
             return multiple()
-        times_before = sum(times for _, _, times, _ in self.events[member])
-        steps_before = sum(steps for _, _, _, steps in self.events[member])
+        times_before = sum(event.times for event in self.events[member])
+        steps_before = sum(event.steps for event in self.events[member])
         # Count one by one, until the last achievement that is allowed.
         advanced, times = 0, 0
         while advanced < amount and times < remaining:
             advanced += 1
             times = min(remaining, max(0, (steps_before + advanced) // self.mission.goal_count - times_before))
-        self.events[member].append((self.number, day, times, advanced))
+        self.events[member].append(CountedEvent(self.number, day, times, steps=advanced))
         self.effects["count"] += 1
         self.effects["achieve"] += times > 0
         self.effects["count in part"] += advanced < amount
@@ -80,7 +90,7 @@ class Missions(RuleBasedStateMachine):
     def undo(self, tracking):
         self.state.reverse(tracking, self.mission, by_event_id=999)
         self.events[tracking.member_id] = [
-            event for event in self.events[tracking.member_id] if event[0] != tracking.loyalty_event_id
+            event for event in self.events[tracking.member_id] if event.number != tracking.loyalty_event_id
         ]
         self.effects["undo a count" if not tracking.achieved else "undo an achievement"] += 1
         assert self.state.drain().reversed_achievements == ({(tracking.member_id, 1)} if tracking.achieved else set())
@@ -89,9 +99,9 @@ class Missions(RuleBasedStateMachine):
     def the_balances_are_those_of_the_active_events(self):
         for member, events in getattr(self, "events", {}).items():
             progress = self.state.progress(member, self.mission).progress
-            total = sum(steps for _, _, _, steps in events)
+            total = sum(event.steps for event in events)
             assert progress.counted == total
-            assert progress.times_achieved == sum(times for _, _, times, _ in events) <= self.mission.max_repetitions
+            assert progress.times_achieved == sum(event.times for event in events) <= self.mission.max_repetitions
             assert progress.counter == ((total - 1) % self.mission.goal_count + 1 if total else 0)
 
 

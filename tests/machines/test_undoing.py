@@ -22,7 +22,6 @@ SUMS = {
     "issued": "sum(minted - burned) FROM ledger_account_supplies",
     "shortfalls": "sum(missing) FROM ledger_transactions",
     "pending": "count(*) FROM ledger_transactions WHERE status = 0",
-    "expiries": "count(*) FROM ledger_transactions WHERE is_expiry",
     "limits": "sum(used) FROM campaign_limit_counters",
     "coupons": "sum(total_assigned + total_usages) FROM coupon_books",
     "coupons of members": "sum(amount_assigned + amount_used) FROM member_coupons",
@@ -91,7 +90,6 @@ def remains(program):
             amounts[name] = db.execute(statement, values).scalar()
     payments = [program.integration.get(f"/points-payments/{key}")["pointsPayment"] for key in program.payments]
     amounts["payments"] = sum(payment["status"] in ("held", "captured") for payment in payments)
-    del amounts["expiries"]
     return {name: number for name, number in amounts.items() if number}
 
 
