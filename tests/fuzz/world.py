@@ -96,11 +96,11 @@ class Client:
         content = body if body is None or isinstance(body, bytes) else json.dumps(body)
         try:
             connection.request(method, f"/v2{path}", content, headers)
-            answer = connection.getresponse()
-            text = answer.read().decode()
+            response = connection.getresponse()
+            text = response.read().decode()
         finally:
             connection.close()
-        assert 200 <= answer.status < 300, (method, path, answer.status, text)
+        assert 200 <= response.status < 300, (method, path, response.status, text)
         return json.loads(text)
 
 
@@ -343,12 +343,22 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     waiting_events = {"events": [_event("bob-8", "cup-returned")], "executionMode": "captureOnly"}
     [waiting_event] = call("POST", "/events/track", waiting_events)["results"]
     changeable["evaluateEvent"] = {"loyaltyEventKey": waiting_event["loyaltyEventKey"]}
-    secrets = created["clientId"], created["clientSecret"]
-    organization_key = call("GET", home)["organization"]["organizationKey"]
-    documents = [document["documentKey"] for document in deletable_documents]
-    later_fields = (wallet_ids, posted_rows, trees, dead_letters, organization_key, partner_keys, documents)
-    waiting_mints = [row["ledgerTransactionId"] for row in waiting_rows]
-    return World(token, *secrets, ids, changeable, keys, *later_fields, waiting_mints)
+    return World(
+        token=token,
+        client_id=created["clientId"],
+        client_secret=created["clientSecret"],
+        ids=ids,
+        changeable=changeable,
+        keys=keys,
+        wallet_ids=wallet_ids,
+        transactions=posted_rows,
+        trees=trees,
+        dead_letters=dead_letters,
+        organization_key=call("GET", home)["organization"]["organizationKey"],
+        partner_keys=partner_keys,
+        documents=[document["documentKey"] for document in deletable_documents],
+        waiting_mints=[row["ledgerTransactionId"] for row in waiting_rows],
+    )
 
 
 _BADGE = {"maxAmount": 2**53 - 1, "active": True}
