@@ -17,14 +17,14 @@ PATIENCE = 60
 def run_simultaneously(calls: Iterable[Callable[[], Any]]) -> list[Any]:
     """Make the calls in threads that start at the same time; return their results in order, or raise an exception."""
     call_list: Sequence[Callable[[], Any]] = list(calls)
-    answers: list[Any] = [None] * len(call_list)
+    results: list[Any] = [None] * len(call_list)
     failures: list[BaseException] = []
     start = threading.Barrier(len(call_list))
 
     def run(index: int) -> None:
         try:
             start.wait()
-            answers[index] = call_list[index]()
+            results[index] = call_list[index]()
         except BaseException as failure:
             failures.append(failure)
 
@@ -35,7 +35,7 @@ def run_simultaneously(calls: Iterable[Callable[[], Any]]) -> list[Any]:
         thread.join()
     if failures:
         raise failures[0]
-    return answers
+    return results
 
 
 def statuses(replies: Iterable[Any]) -> Counter[tuple[int, str | None]]:

@@ -51,9 +51,9 @@ def test_assignments_at_the_same_time_stop_exactly_at_the_maximum(shop, badges):
     shop.campaign(running(assigns(badge)), eventType=GENERIC)
     requests = [partial(change_badge, badges, "assign", member, badge) for _ in range(16)]
     events = [partial(shop.track, event(member), event(member)) for _ in range(8)]
-    answers = run_simultaneously([*requests, *events])
-    answers_of_requests, results_of_events = answers[:16], [result for results in answers[16:] for result in results]
-    refusals = [answer for answer in answers_of_requests if answer == "/problems/badge-limit"]
+    outcomes = run_simultaneously([*requests, *events])
+    outcomes_of_requests, results_of_events = outcomes[:16], [result for batch in outcomes[16:] for result in batch]
+    refusals = [outcome for outcome in outcomes_of_requests if outcome == "/problems/badge-limit"]
     skipped_effects = [effect for result in results_of_events for effect in result["effects"] if "error" in effect]
     assert {effect["error"]["type"] for effect in skipped_effects} <= {"/problems/badge-limit"}
     # 16 requests and 16 events, of which 10 succeed.
@@ -65,10 +65,10 @@ def test_assignments_at_the_same_time_stop_exactly_at_the_maximum(shop, badges):
 def test_assignments_and_unassignments_at_the_same_time_stay_between_0_and_the_maximum(shop, badges):
     badge, member = badges.create(maxAmount=3), shop.member()
     actions = [("assign", 1), ("unassign", 1), ("assign", 2), ("unassign", 2)] * 8
-    answers = run_simultaneously(
+    outcomes = run_simultaneously(
         [partial(change_badge, badges, name, member, badge, amount=amount) for name, amount in actions]
     )
-    amounts = [answer["amountAssigned"] for answer in answers if isinstance(answer, dict)]
+    amounts = [outcome["amountAssigned"] for outcome in outcomes if isinstance(outcome, dict)]
     assert sum(amounts) == badges.balance(member, badge)
     assert len(amounts) == len(trackings(shop))
     check_trackings(badges, member, badge)
@@ -78,17 +78,17 @@ def test_one_key_assigns_only_once_and_only_to_the_member_of_the_first_call(shop
     badge, members = badges.create(maxAmount=100), [shop.member() for _ in range(4)]
     for _ in range(3):
         unique_key = key()
-        answers = run_simultaneously(
+        outcomes = run_simultaneously(
             [
                 partial(change_badge, badges, "assign", member, badge, systemUniqueKey=unique_key)
                 for member in members * 6
             ]
         )
-        trackings = [answer for answer in answers if isinstance(answer, dict)]
+        trackings = [outcome for outcome in outcomes if isinstance(outcome, dict)]
         assert len({tracking["badgeTrackingId"] for tracking in trackings}) == 1
         # The 6 calls for one member have one tracking; the 18 for the others are refused.
         assert len(trackings) == 6
-        assert answers.count("/problems/key-reused") == 18
+        assert outcomes.count("/problems/key-reused") == 18
     # One badge for each of the three keys.
     assert sum(badges.balance(member, badge) for member in members) == 3
 
@@ -97,8 +97,8 @@ def test_only_one_of_many_reverts_of_a_tracking_succeeds(shop, badges):
     badge, member = badges.create(maxAmount=100), shop.member()
     for _ in range(3):
         tracking = badges.assign(member, badge, amount=2)
-        answers = run_simultaneously([partial(revert, badges, member, tracking) for _ in range(16)])
-        assert answers.count("/problems/badge-tracking-reverted") == 15
+        outcomes = run_simultaneously([partial(revert, badges, member, tracking) for _ in range(16)])
+        assert outcomes.count("/problems/badge-tracking-reverted") == 15
     check_trackings(badges, member, badge)
     assert badges.balance(member, badge) == 0
 

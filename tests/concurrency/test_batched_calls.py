@@ -121,7 +121,7 @@ def _until(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def transactions_of(shop: Shop) -> list[int]:
+def event_counts_of_transactions(shop: Shop) -> list[int]:
     """How many events each database transaction has stored, highest first, without enrolments."""
     with shop.engine.connect() as db:
         counts = """
@@ -143,8 +143,8 @@ def test_waiting_calls_are_one_transaction_with_a_response_for_each(shop):
     assert [reply.json["results"][0]["effects"][0]["params"][0]["value"] for reply in replies] == list(range(3, 13))
     assert [shop.balance(member) for member in members] == list(range(3, 13))
     # One for the blocked call and one for the batch; a call that arrives late needs one more.
-    assert transactions_of(shop)[0] > 1
-    assert len(transactions_of(shop)) < 10
+    assert event_counts_of_transactions(shop)[0] > 1
+    assert len(event_counts_of_transactions(shop)) < 10
     # Each event is stored with the id of its own request.
     request_ids = {row.e2e_tracking_id for row in shop.rows("events", "e2e_tracking_id")}
     assert {reply.headers["x-request-id"] for reply in replies} <= request_ids
@@ -155,12 +155,12 @@ def test_a_batch_of_12_calls_needs_as_many_statements_as_a_batch_of_2(shop):
     counts = []
     for size in (2, 12):
         calls = [partial(call, shop, order(shop.member(), 5)) for _ in range(size)]
-        transactions_before = transactions_of(shop)
+        transactions_before = event_counts_of_transactions(shop)
         # The statements are counted until the last response.
         with count_statements(shop.engine) as statements, waiting(shop, calls) as futures:
             pass
         assert {future.result().status for future in futures} == {200}
-        transaction_count = len(transactions_of(shop)) - len(transactions_before)
+        transaction_count = len(event_counts_of_transactions(shop)) - len(transactions_before)
         counts.append(len(statements) / transaction_count)
     count_of_2_calls, count_of_12_calls = counts
     # A single call takes nine statements.
@@ -454,7 +454,7 @@ class TestPayments:
         assert [reply.json["accountBalances"][0]["newAccrual"] for reply in replies] == list(range(3, 13))
         assert [shop.balance(member) for member in members] == list(range(3, 13))
         # One transaction of the ten payments, and one of the blocked payment.
-        assert transactions_of(shop) == [10, 1]
+        assert event_counts_of_transactions(shop) == [10, 1]
         assert sum("INSERT INTO partner_payments" in statement for statement in statements) == 2
 
     def test_each_payment_of_a_batch_has_its_own_response(self, shop, partner):

@@ -250,8 +250,8 @@ def test_an_interrupted_advance_continues_at_its_last_step(clock, points, monkey
     monkeypatch.setattr(service, "CALL_SECONDS", 0)
     clock.advance(to)
     # The advance is interrupted when it asks the eighth time whether it should stop.
-    answers = iter([False] * 7)
-    service.advance_clock(busy_api.engine, busy_api.settings, clock.organization.id, lambda: next(answers, True))
+    should_stop = iter([False] * 7)
+    service.advance_clock(busy_api.engine, busy_api.settings, clock.organization.id, lambda: next(should_stop, True))
     interrupted_advance = clock.get()
     assert (interrupted_advance["status"], interrupted_advance["steps"]) == ("advancing", len(expiries(clock)))
     assert 0 < interrupted_advance["steps"] < DAYS

@@ -125,7 +125,7 @@ class TestJobs:
         [(amount,)] = shop.rows("ledger_lots", "sum(expired)")
         return amount
 
-    def test_a_job_does_the_work_of_the_others_and_comes_back(
+    def test_a_job_serves_the_other_organizations_and_later_the_one_that_was_locked(
         self, shop, other_shop, wallets, worker, busy_api, caplog
     ):
         steps = self.steps(worker, busy_api, wallets)
@@ -138,7 +138,7 @@ class TestJobs:
         assert self.expired(shop) == 10
         assert logged_errors(caplog) == []
 
-    def test_a_job_gives_an_organization_up_after_some_time(
+    def test_a_job_fails_for_an_organization_that_stays_locked_and_serves_the_others(
         self, shop, other_shop, wallets, worker, busy_api, monkeypatch
     ):
         monkeypatch.setattr(job_runs, "_LOCKED_SECONDS", 0)

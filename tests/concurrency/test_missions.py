@@ -45,8 +45,8 @@ def test_one_request_that_many_threads_send_advances_a_mission_once(shop):
     mission = create(shop, goalCount=2, pointsAccrual=5)
     ana = shop.member()
     send = partial(advance, shop, ana, mission["missionId"], amount=5, systemUniqueKey="card-1")
-    answers = run_simultaneously([send] * 16)
-    assert all(answer == answers[0] for answer in answers)
+    responses = run_simultaneously([send] * 16)
+    assert all(response == responses[0] for response in responses)
     # A count of 5 achieves the goal of 2 two times, and 1 is left.
     assert times_and_count(shop, ana, mission) == (2, 1)
     assert shop.balance(ana) == 2 * 5

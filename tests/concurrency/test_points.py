@@ -49,9 +49,9 @@ def test_burns_by_events_and_by_calls_share_one_balance(shop):
     calls = []
     for _ in range(16):
         calls += [movement(shop, member, "burn", 3), partial(shop.track, event(member))]
-    answers = run_simultaneously(calls)
-    burn_count = sum(reply.status == 200 for reply in answers[::2])
-    spending_event_count = sum(result["effects"][0]["status"] == "executed" for [result] in answers[1::2])
+    outcomes = run_simultaneously(calls)
+    burn_count = sum(reply.status == 200 for reply in outcomes[::2])
+    spending_event_count = sum(result["effects"][0]["status"] == "executed" for [result] in outcomes[1::2])
     # 16 burns of 3 leave 2 of the 50 points.
     assert burn_count + spending_event_count == 16
     assert shop.balance(member) == 2
@@ -97,10 +97,10 @@ def test_one_key_tracks_an_event_of_only_one_of_8_members(shop):
     shop.campaign(running(mint(5)))
     for _ in range(5):
         unique_key = key()
-        answers = run_simultaneously(
+        outcomes = run_simultaneously(
             [partial(shop.track, {**event(member), "systemUniqueKey": unique_key}) for member in members]
         )
-        counts = Counter(result.get("error", {}).get("type") for [result] in answers)
+        counts = Counter(result.get("error", {}).get("type") for [result] in outcomes)
         assert counts == {None: 1, "/problems/key-reused": 7}
     assert sum(shop.balance(member) for member in members) == 5 * 5
 
@@ -126,9 +126,9 @@ def test_events_and_calls_issue_from_one_supply(shop):
             movement(shop, member, "mint", 7, ledgerAccountId=account_id),
             partial(shop.track, event(member), event(member)),
         ]
-    answers = run_simultaneously(calls)
-    mint_count = sum(reply.status == 200 for reply in answers[::2])
-    mint_count += sum(result["effects"][0]["status"] == "executed" for results in answers[1::2] for result in results)
+    outcomes = run_simultaneously(calls)
+    mint_count = sum(reply.status == 200 for reply in outcomes[::2])
+    mint_count += sum(result["effects"][0]["status"] == "executed" for results in outcomes[1::2] for result in results)
     # 14 mints of 7 leave 2 of the 100 points, which are not enough for one more.
     assert mint_count == 14
     assert sum(shop.balance(member, account_id) for member in members) == 14 * 7
@@ -145,7 +145,14 @@ def test_burned_points_of_a_revolving_supply_can_be_issued_again(shop):
     replies = run_simultaneously(calls * 12)
     burn_count = sum(reply.status == 200 for reply in replies[::2])
     mint_count = sum(reply.status == 200 for reply in replies[1::2])
-    assert shop.balance(member, account) == 40 - 5 * burn_count + 5 * mint_count <= 40
+    balance = shop.balance(member, account)
+    assert balance == 40 - 5 * burn_count + 5 * mint_count
+    # Without other calls, exactly the burned points can be issued again.
+    refusal = movement(shop, member, "mint", 40 - balance + 1, ledgerAccountId=account)()
+    assert (refusal.status, refusal.json["type"]) == (409, "/problems/supply-exceeded")
+    shop.take(member, balance, ledgerAccountId=account)
+    shop.give(member, 40, ledgerAccountId=account)
+    assert shop.balance(member, account) == 40
 
 
 def test_expired_points_are_burned_only_by_the_first_of_many_calls(shop):

@@ -82,14 +82,14 @@ def test_an_order_is_returned_once(shop):
         parts = [order_update(member, name, "partially-returned", items=[{"total": 1}]) for _ in range(8)]
         wholes = [order_update(member, name, "returned") for _ in range(4)]
         calls = [partial(shop.track, part) for part in (*parts, *wholes)]
-        *answers, cancellation = run_simultaneously([*calls, partial(cancel, shop, order_event)])
+        *outcomes, cancellation = run_simultaneously([*calls, partial(cancel, shop, order_event)])
         order_status = next(row.status for row in shop.rows("purchase_orders") if row.external_id == name)
         # After a cancellation that comes before the returns, the order can no longer be returned.
-        whole_returns = sum(result["status"] == "success" for [result] in answers[len(parts) :])
+        whole_returns = sum(result["status"] == "success" for [result] in outcomes[len(parts) :])
         assert (order_status, whole_returns) in {("returned", 1), ("cancelled", 0)}
-        failures = {result["error"]["type"] for [result] in answers if result["status"] == "failed"}
+        failures = {result["error"]["type"] for [result] in outcomes if result["status"] == "failed"}
         assert failures <= {"/problems/order-status"}
-        reversals = [result["reverted"] for [result] in answers if "reverted" in result]
+        reversals = [result["reverted"] for [result] in outcomes if "reverted" in result]
         if cancellation.status == 200:
             reversals.append(cancellation.json["results"])
         amounts = [

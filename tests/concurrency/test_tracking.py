@@ -86,8 +86,8 @@ def test_orders_at_the_same_time_stop_exactly_at_a_limit(shop, limit, parts, tot
     day = "2026-03-04T12:00:00Z"
     # 32 calls with two orders of 7 dollars.
     batches = [[order(members[(i + j) % len(members)], 7, externalEventDate=day) for j in range(2)] for i in range(32)]
-    answers = run_simultaneously([partial(shop.track, *batch) for batch in batches])
-    results = [result for batch in answers for result in batch]
+    outcomes = run_simultaneously([partial(shop.track, *batch) for batch in batches])
+    results = [result for batch in outcomes for result in batch]
     assert {result["status"] for result in results} == {"success"}
     assert sum(shop.balance(member) for member in members) == total
     discarded_points = sum(result["limitDiscardedTotalAmount"] for result in results)
@@ -118,8 +118,8 @@ def test_events_stop_exactly_at_a_limit_and_cancellations_release_it(shop):
     ]
     # More events than the 5 that the cancellations allow again.
     later_calls = [partial(shop.track_one, event(members[i % 8])) for i in range(27)]
-    answers = run_simultaneously([*cancels, *later_calls])[len(cancels) :]
-    later_executed_results = [answer for answer in answers if answer["effects"][0]["status"] == "executed"]
+    outcomes = run_simultaneously([*cancels, *later_calls])[len(cancels) :]
+    later_executed_results = [outcome for outcome in outcomes if outcome["effects"][0]["status"] == "executed"]
     # Events before a cancellation were over the limit; events after all cancellations can use the remaining limit.
     assert len(later_executed_results) <= len(cancelled_results)
     last_results = [
@@ -136,12 +136,12 @@ def test_only_one_of_4_members_gets_the_order_with_one_external_id(shop):
     shop.campaign(running(mint(5)), eventType="member-purchase-order-created")
     for number in range(6):
         calls = [partial(shop.track, order(member, 10, external_id=f"o-{number}"), event(member)) for member in members]
-        answers = run_simultaneously(calls)
-        assert Counter(result.get("error", {}).get("type") for result, _ in answers) == {
+        outcomes = run_simultaneously(calls)
+        assert Counter(result.get("error", {}).get("type") for result, _ in outcomes) == {
             None: 1,
             "/problems/order-exists": 3,
         }
-        assert {generic_result["status"] for _, generic_result in answers} == {"success"}
+        assert {generic_result["status"] for _, generic_result in outcomes} == {"success"}
     # In each of the 6 rounds, one order is created and three fail.
     assert sum(shop.balance(member) for member in members) == 6 * 5
     assert len(shop.rows("purchase_orders")) == 6
@@ -155,10 +155,10 @@ def test_an_order_is_either_confirmed_or_rejected_once(shop):
     for number in range(4):
         shop.track_one(order(member, 10, external_id=f"o-{number}"))
         statuses = ("confirmed", "rejected") * 4
-        answers = run_simultaneously(
+        outcomes = run_simultaneously(
             [partial(shop.track, order_update(member, f"o-{number}", status)) for status in statuses]
         )
-        counts = Counter(result.get("error", {}).get("type") for [result] in answers)
+        counts = Counter(result.get("error", {}).get("type") for [result] in outcomes)
         assert counts == {None: 1, "/problems/order-status": 7}
     # The confirmation or rejection of each of the four orders mints 5 points.
     assert shop.balance(member) == 4 * 5
@@ -179,8 +179,8 @@ def test_only_one_of_16_calls_enrols_a_loyalty_member_id(shop):
 def test_actions_created_at_the_same_time_get_consecutive_places(shop):
     campaign = shop.campaign()
     path = f"/campaigns/{campaign['campaignId']}/actions"
-    answers = run_simultaneously([partial(shop.administration.post, path, running(mint(1)))] * 12)
-    assert sorted(answer["action"]["actionIndex"] for answer in answers) == list(range(12))
+    outcomes = run_simultaneously([partial(shop.administration.post, path, running(mint(1)))] * 12)
+    assert sorted(outcome["action"]["actionIndex"] for outcome in outcomes) == list(range(12))
 
 
 def test_a_changed_campaign_applies_to_all_events_sent_after_the_change(shop):
@@ -207,6 +207,8 @@ def test_a_changed_campaign_applies_to_all_events_sent_after_the_change(shop):
 
     run_simultaneously([*(partial(purchases, member) for member in members), changes])
     assert faults == []
+    [last_effect] = shop.track_one(event(members[0]))["effects"]
+    assert last_effect["params"][0]["value"] == 19
 
 
 def test_an_account_that_starts_to_track_points_while_they_move_tracks_all_of_them(shop):
@@ -240,3 +242,4 @@ def test_an_account_that_starts_to_track_points_while_they_move_tracks_all_of_th
             # The burn is refused if the lots of the member do not hold the whole balance.
             if balance:
                 shop.take(member, balance, ledgerAccountId=account["ledgerAccountId"])
+            assert shop.balance(member, account["ledgerAccountId"]) == 0
