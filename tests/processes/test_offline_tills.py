@@ -107,16 +107,17 @@ class Till:
         while True:
             try:
                 with self._shop.client() as client:
-                    reply = client.post(path, json=body)
+                    response = client.post(path, json=body)
             except httpx.TransportError:
                 time.sleep(0.02)
                 continue
-            if reply.status_code in (200, 409):
-                response = reply.json()
-                # A refused redemption is a problem; a refused sale is a result with an error.
-                error = response if reply.status_code == 409 else response.get("results", [{}])[0].get("error")
-                return error["type"] if error else "done"
-            assert reply.status_code == 503, reply.text
+            # A refused redemption is a problem; a refused sale is a result with an error.
+            if response.status_code == 409:
+                return response.json()["type"]
+            if response.status_code == 200:
+                [result] = response.json().get("results", [{}])
+                return result["error"]["type"] if result.get("error") else "done"
+            assert response.status_code == 503, response.text
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.stress)])

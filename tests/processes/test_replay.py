@@ -177,7 +177,7 @@ def test_a_token_requires_an_organization_and_vice_versa(site, lines):
 
 
 def test_an_unreachable_server_is_reported_in_one_line(site, lines):
-    path = site.file("unanswered.txt", lines[:5])
+    path = site.file("unreachable.txt", lines[:5])
     completed = loyalty(site.home, "replay", str(path), "--base-url", f"http://127.0.0.1:{free_port()}/v2")
     assert completed.returncode == 1
     assert completed.stderr.startswith("Error: no server responds at http://127.0.0.1:")
