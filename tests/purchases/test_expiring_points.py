@@ -8,6 +8,7 @@ from __future__ import annotations
 from calendar import monthrange
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import groupby
@@ -28,35 +29,43 @@ def half_a_year_after(moment: datetime) -> datetime:
     return moment.replace(year=year, month=month + 1, day=min(moment.day, monthrange(year, month + 1)[1]))
 
 
+@dataclass
+class Lot:
+    """The remaining points of a purchase, and when they expire."""
+
+    expires_at: datetime
+    remaining: int
+
+
 class Reckoning:
-    """The expected minted, burned, expired and remaining points of each member, whose lots are [expiry, remaining]."""
+    """The expected minted, burned, expired and remaining points of each member."""
 
     def __init__(self, purchases: Sequence[Order]) -> None:
         self.minted: Counter[str] = Counter()
         self.burned: Counter[str] = Counter()
         self.expired: Counter[tuple[str, datetime]] = Counter()
-        self.lots: dict[str, list[list]] = defaultdict(list)
+        self.lots: dict[str, list[Lot]] = defaultdict(list)
         for order in purchases:
             self.expire(order.customer, order.at)
-            self.lots[order.customer].append([half_a_year_after(order.at), int(order.total)])
+            self.lots[order.customer].append(Lot(half_a_year_after(order.at), int(order.total)))
             self.minted[order.customer] += int(order.total)
-            if sum(remaining for _, remaining in self.lots[order.customer]) >= MIN_BALANCE:
+            if sum(lot.remaining for lot in self.lots[order.customer]) >= MIN_BALANCE:
                 self.burn(order.customer)
         for customer in self.lots:
             self.expire(customer, END)
-        self.balances = {customer: sum(remaining for _, remaining in lots) for customer, lots in self.lots.items()}
+        self.balances = {customer: sum(lot.remaining for lot in lots) for customer, lots in self.lots.items()}
 
     def expire(self, customer: str, now: datetime) -> None:
-        for expiry, remaining in self.lots[customer]:
-            if expiry <= now:
-                self.expired[customer, expiry] += remaining
-        self.lots[customer] = [lot for lot in self.lots[customer] if lot[0] > now]
+        for lot in self.lots[customer]:
+            if lot.expires_at <= now:
+                self.expired[customer, lot.expires_at] += lot.remaining
+        self.lots[customer] = [lot for lot in self.lots[customer] if lot.expires_at > now]
 
     def burn(self, customer: str) -> None:
         remaining = SPENT
-        for lot in sorted(self.lots[customer], key=lambda lot: lot[0]):
-            taken_amount = min(remaining, lot[1])
-            lot[1] -= taken_amount
+        for lot in sorted(self.lots[customer], key=lambda lot: lot.expires_at):
+            taken_amount = min(remaining, lot.remaining)
+            lot.remaining -= taken_amount
             remaining -= taken_amount
         self.burned[customer] += SPENT
 
