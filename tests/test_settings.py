@@ -81,8 +81,9 @@ def test_every_setting_is_read_from_its_variable(setting):
         environ = {**issuer, **keys, **environ}
     settings = Settings.from_environment(environ)
     assert getattr(settings, setting.name) != setting.default
-    text = str(getattr(settings, setting.name)).lower()
-    assert text == value.rstrip("/").lower() or setting.name == "external_issuer"
+    # URLs lose a slash at their end, except the issuer, which tokens contain unchanged.
+    text = value if setting.name == "external_issuer" else value.rstrip("/")
+    assert str(getattr(settings, setting.name)).lower() == text.lower()
 
 
 @pytest.mark.parametrize(
@@ -223,4 +224,4 @@ def test_only_entrances_and_metrics_read_the_environment():
             for node in ast.walk(ast.parse(text)) if any(name in text for name in _READS) else ():
                 if isinstance(node, ast.Attribute) and node.attr in _READS and ast.unparse(node.value) == "os":
                     readers.add(path.relative_to(ROOT).as_posix())
-    assert readers <= entrances | metrics
+    assert readers == entrances | metrics

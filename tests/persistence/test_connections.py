@@ -363,11 +363,12 @@ class TestPrepared:
         read_autocommit(engine, find)
         assert messages[-1].startswith("DISCARD PLANS; EXECUTE")
 
-    def test_a_vacuum_is_sent_separately_from_other_statements(self, engine, monkeypatch):
+    def test_a_vacuum_is_sent_separately_from_other_statements(self, engine, messages, monkeypatch):
         # Each statement discards plans, but PostgreSQL refuses a VACUUM that is sent together with another statement.
         monkeypatch.setattr("persistence.prepared_statements.PLANS_KEPT_SECONDS", 0.0)
         read_autocommit(engine, lambda db: query(db, FIND, ([1], "t", 1)))
         read_autocommit(engine, lambda db: db.execute(text("VACUUM seen")))
+        assert messages[-1] == "VACUUM seen"
 
     def test_a_session_of_a_pooler_prepares_nothing(self, settings, messages, monkeypatch):
         # The session runs in process 1, not in the one that the client is connected to.

@@ -57,7 +57,9 @@ def test_a_mint_creates_lots_if_the_account_has_begun_to_track_points_meanwhile(
         shop.administration.put(path, {**body, "pointTrackingEnabled": True})
         track_events(db, organization, incoming_event(member))
     shop.check_ledger()
+    # The burn takes its points from the new lot.
     shop.take(member, 5, ledgerAccountId=account["ledgerAccountId"])
+    assert shop.balance(member, account["ledgerAccountId"]) == 0
     shop.check_ledger()
 
 
