@@ -315,13 +315,15 @@ def test_calls_with_the_role_are_accepted(
     api: Api, organization: Organization, records: dict[str, Any], operation: Operation
 ):
     further_roles = [role for name, role in FURTHER_ROLES.items() if name == operation.documented.operation_id]
+    # Some examples name records that do not exist, or that have changed since.
+    statuses = {int(operation.documented.success), 404, 409}
     # Some operations accept any token.
     for scope in operation.scopes or ["orders:read"]:
         token = organization.token_of(is_admin=True) if scope == ADMIN else organization.token_of(scope, *further_roles)
-        assert operation.call(api, token, records).status not in {400, 401, 403}
+        assert operation.call(api, token, records).status in statuses
         if scope.endswith(":read"):
             token = organization.token_of(scope.replace(":read", ":write"), *further_roles)
-            assert operation.call(api, token, records).status not in {400, 401, 403}
+            assert operation.call(api, token, records).status in statuses
 
 
 @pytest.fixture(scope="module")
