@@ -31,7 +31,7 @@ class Clock:
         return _clock(self.organization.administration.get("/test-clock", expect=expect))
 
     def advance(self, to: str, *, expect: int = 200) -> dict[str, Any]:
-        """Advance to a moment, and wait until the clock shows it; return its record, or the problem."""
+        """Advance to a moment, within the time of a call; return the record of the clock, or the problem."""
         return _clock(self.organization.administration.post("/test-clock/advance", {"to": to}, expect=expect))
 
     def remove(self, *, expect: int = 204) -> Any:
