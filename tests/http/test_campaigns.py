@@ -330,15 +330,15 @@ def test_campaigns_can_be_filtered(four_campaigns):
     assert codes_in_list(shop, loyaltyProgramId=program) == ["d"]
     assert codes_in_list(shop, loyaltyProgramId=program + 10**6) == []
     assert codes_in_list(shop, codes="c,b", tags="a", type="accrual") == ["c"]
-    for query in (
-        {"loyaltyProgramId": 0},
-        {"limit": 101},
-        {"limit": 0},
-        {"order": "tags"},
-        {"colour": "red"},
-        {"codes": ""},
-    ):
-        shop.administration.get("/campaigns", expect=400, **query)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [("loyaltyProgramId", 0), ("limit", 101), ("limit", 0), ("order", "tags"), ("colour", "red"), ("codes", "")],
+)
+def test_an_invalid_query_of_the_list_of_campaigns_is_refused(administration, parameter, value):
+    problem = administration.get("/campaigns", expect=400, **{parameter: value})
+    assert [fault["parameter"] for fault in problem["errors"]] == [parameter]
 
 
 @pytest.mark.parametrize(
@@ -348,6 +348,7 @@ def test_campaigns_can_be_ordered_by_every_column(four_campaigns, column):
     shop, _ = four_campaigns
     for direction in ("", ",asc", ",desc"):
         records = shop.administration.get("/campaigns", order=column + direction)["results"]
+        assert len(records) == 4
         check_order(records, column, tie_break="campaignId", descending=direction == ",desc")
 
 
@@ -413,15 +414,19 @@ def test_an_action_is_stored_with_all_its_fields(shop, administration, campaign_
     }
     # The order of the fields is kept, too.
     assert list(action["effects"]["items"][0]["params"][0]) == ["id", "value"]
+    assert administration.get(f"{campaign_path}/actions/{action['actionId']}") == {"action": action}
+
+
+def test_an_update_changes_only_the_fields_of_an_action_that_it_sends(administration, campaign_path):
+    body = running(mint(1), rule="order.total >= 20", name="Big orders", actionIndex=7, externalKey="big-orders")
+    action = administration.post(f"{campaign_path}/actions", body)["action"]
     path = f"{campaign_path}/actions/{action['actionId']}"
-    assert administration.get(path) == {"action": action}
     minimal_body = {"effects": {"items": []}, "status": "disabled", "priority": 0}
     updated_action = administration.put(path, minimal_body)["action"]
     assert updated_action == {
         **action,
-        "campaignVersionId": 3,
         **minimal_body,
-        "actionIndex": 7,
+        "campaignVersionId": action["campaignVersionId"] + 1,
         "updatedAt": updated_action["updatedAt"],
     }
     assert updated_action["updatedAt"] > action["updatedAt"]
@@ -462,20 +467,35 @@ def test_a_rule_may_be_an_expression_tree(shop, administration, campaign_path):
 
 
 @pytest.mark.parametrize(
-    ("rule", "start", "end"),
-    [("order.total >=", 14, 14), ("order.total + 1.0", 0, 17), ("1 > 0 && order.totl > 1", None, None)],
+    ("rule", "part", "code", "reason"),
+    [
+        pytest.param("order.total >=", "", "syntax", "unexpected end of expression", id="missing operand"),
+        pytest.param(
+            "order.total + 1.0",
+            "order.total + 1.0",
+            "type",
+            "the expression must be true or false, this is a decimal",
+            id="number",
+        ),
+        pytest.param(
+            "1 > 0 && order.totl > 1",
+            "order.totl",
+            "unknown-field",
+            "order has no field 'totl'; did you mean 'total'?",
+            id="unknown field",
+        ),
+    ],
 )
-def test_a_faulty_rule_is_refused_with_the_position_of_the_fault(administration, campaign_path, rule, start, end):
+def test_a_faulty_rule_is_refused_with_the_position_of_the_fault(
+    administration, campaign_path, rule, part, code, reason
+):
     problem = administration.post(f"{campaign_path}/actions", running(mint(1), rule=rule), expect=400)
-    [fault, *_] = problem["errors"]
-    assert fault["pointer"] == "/rules/expression"
-    assert fault["code"]
-    assert fault["detail"]
-    if start is None:
-        # The wrong name, or a part of it.
-        assert rule[fault["start"] : fault["end"]] in "order.totl"
-    else:
-        assert (fault["start"], fault["end"]) == (start, end)
+    [fault] = problem["errors"]
+    assert (fault["pointer"], fault["code"]) == ("/rules/expression", code)
+    assert fault["detail"].removesuffix(".") == f"rules.expression is not a valid expression: {reason}"
+    # An expression that ends too early has its fault at the end.
+    start = rule.index(part) if part else len(rule)
+    assert (fault["start"], fault["end"]) == (start, start + len(part))
     assert administration.get(f"{campaign_path}/actions")["totalCount"] == 0
 
 
@@ -524,14 +544,27 @@ def test_an_invalid_action_is_refused_with_a_pointer_to_the_fault(administration
     assert {fault["pointer"] for fault in problem["errors"]} == {pointer}
 
 
+# The statuses for the parameters amount, description, ledgerAccountKey and expirationDate.
 @pytest.mark.parametrize(
-    "value", ["x" * 2001, ["a"], {"a": 1}, Decimal("1e300"), -1, "18446744073709551616", None, "", 10**60]
+    ("value", "statuses"),
+    [
+        pytest.param("x" * 2001, (400, 201, 404, 400), id="a long text"),
+        (["a"], (400, 400, 400, 400)),
+        ({"a": 1}, (400, 400, 400, 400)),
+        (Decimal("1e300"), (201, 400, 400, 400)),
+        (-1, (400, 400, 400, 400)),
+        ("18446744073709551616", (400, 201, 404, 400)),
+        # All parameters but the amount are optional.
+        (None, (400, 201, 201, 201)),
+        ("", (400, 201, 404, 400)),
+        (10**60, (201, 400, 400, 400)),
+    ],
 )
-def test_no_value_of_a_parameter_causes_a_server_error(shop, administration, campaign_path, value):
-    for name in ("amount", "description", "ledgerAccountKey", "expirationDate"):
+def test_no_value_of_a_parameter_causes_a_server_error(shop, administration, campaign_path, value, statuses):
+    names = ("amount", "description", "ledgerAccountKey", "expirationDate")
+    for name, status in zip(names, statuses, strict=True):
         params = {"amount": 1, name: value}
-        reply = administration.request("POST", f"{campaign_path}/actions", running(effect("mint-points", **params)))
-        assert reply.status in (201, 400, 404), reply.text
+        administration.post(f"{campaign_path}/actions", running(effect("mint-points", **params)), expect=status)
     # The actions that were accepted can be evaluated.
     shop.track_one({"loyaltyMemberId": shop.member(), "systemUniqueKey": "k", "eventType": "benefit-used"})
 
@@ -552,31 +585,57 @@ def test_an_action_belongs_to_its_campaign(administration, campaign_path):
     administration.get(f"{campaign_path}/actions/{10**12}", expect=404)
 
 
-def test_actions_are_listed_filtered_and_ordered(administration, campaign_path):
+@pytest.fixture
+def four_actions(administration, campaign_path):
+    """The path of the actions of a campaign, and its actions, oldest first."""
     path = f"{campaign_path}/actions"
-    for name, status, priority, index in (
-        ("b", "running", 2, 5),
-        (None, "draft", 1, 4),
-        ("a", "running", 2, 3),
-        ("b", "disabled", 3, 3),
-    ):
-        administration.post(
-            path, running(mint(1), name=name, priority=priority, actionIndex=index) | {"status": status}
-        )
+    bodies = [
+        {"name": "b", "status": "running", "priority": 2, "actionIndex": 5},
+        {"name": None, "status": "draft", "priority": 1, "actionIndex": 4},
+        {"name": "a", "status": "running", "priority": 2, "actionIndex": 3},
+        {"name": "b", "status": "disabled", "priority": 3, "actionIndex": 3},
+    ]
+    return path, [administration.post(path, {**running(mint(1)), **body})["action"] for body in bodies]
+
+
+def ids_of(actions):
+    return [action["actionId"] for action in actions]
+
+
+def test_actions_are_listed_newest_first_in_pages(administration, four_actions):
+    path, actions = four_actions
+    newest_first = ids_of(actions)[::-1]
     whole_list = administration.get(path)
-    ids = [result["actionId"] for result in whole_list["results"]]
-    assert ids == sorted(ids, reverse=True)
-    assert whole_list["totalCount"] == 4
-    assert [result["actionId"] for result in administration.get(path, page=1, limit=3)["results"]] == ids[3:]
-    for status, count in (("running", 2), ("draft", 1), ("disabled", 1)):
+    assert (whole_list["totalCount"], ids_of(whole_list["results"])) == (4, newest_first)
+    assert ids_of(administration.get(path, page=1, limit=3)["results"]) == newest_first[3:]
+
+
+def test_actions_can_be_filtered_by_their_status(administration, four_actions):
+    path, (running_action, draft, other_running_action, disabled_action) = four_actions
+    for status, expected_actions in (
+        ("running", [other_running_action, running_action]),
+        ("draft", [draft]),
+        ("disabled", [disabled_action]),
+    ):
         page = administration.get(path, status=status)
-        assert (page["totalCount"], {result["status"] for result in page["results"]}) == (count, {status})
-    for column in ("actionId", "actionIndex", "name", "status", "priority", "createdAt", "updatedAt"):
-        for direction in ("", ",asc", ",desc"):
-            records = administration.get(path, order=column + direction)["results"]
-            check_order(records, column, tie_break="actionId", descending=direction == ",desc")
-    for query in ({"status": "paused"}, {"order": "rules"}, {"limit": 101}, {"colour": "red"}):
-        administration.get(path, expect=400, **query)
+        assert (page["totalCount"], ids_of(page["results"])) == (len(expected_actions), ids_of(expected_actions))
+
+
+@pytest.mark.parametrize("column", ["actionId", "actionIndex", "name", "status", "priority", "createdAt", "updatedAt"])
+def test_actions_can_be_ordered_by_every_column(administration, four_actions, column):
+    path, _ = four_actions
+    for direction in ("", ",asc", ",desc"):
+        records = administration.get(path, order=column + direction)["results"]
+        assert len(records) == 4
+        check_order(records, column, tie_break="actionId", descending=direction == ",desc")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"), [("status", "paused"), ("order", "rules"), ("limit", 101), ("colour", "red")]
+)
+def test_an_invalid_query_of_the_list_of_actions_is_refused(administration, campaign_path, parameter, value):
+    problem = administration.get(f"{campaign_path}/actions", expect=400, **{parameter: value})
+    assert [fault["parameter"] for fault in problem["errors"]] == [parameter]
 
 
 def test_keys_of_accounts_may_be_in_upper_case(organization):

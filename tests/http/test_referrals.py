@@ -11,6 +11,7 @@ from tests.builders.coupons import CouponBooks
 from tests.builders.queue import drain, send
 from tests.builders.queue import outcome as queued_outcome
 from tests.builders.referrals import Friends
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, event, key, order, order_update, running
 
 CREATED, CONFIRMED = "member-purchase-order-created", "member-purchase-order-confirmed"
@@ -596,23 +597,11 @@ def test_queued_events_are_referrals_when_they_are_evaluated(shop, friends):
     assert friends.usages() == {code: 2}
 
 
-def gold_at(shop, points):
-    """Create the tier Gold, which members reach with `points` in the default account."""
-    created = shop.organization.created
-    path = f"/loyalty-programs/{created.loyalty_program_id}"
-    program = shop.administration.get(path)["loyaltyProgram"]
-    field_names = ("name", "description", "active", "ledgerId", "mainLedgerAccountId", "defaultTierId")
-    body = {**{name: program[name] for name in field_names}, "setAsDefault": True}
-    shop.administration.put(path, {**body, "tierPointsLedgerAccountId": created.ledger_account_id})
-    tier = {"name": "Gold", "active": True, "minRequiredPoints": points, "tierOrder": 1}
-    return shop.administration.post(f"{path}/tiers", tier)["tier"]
-
-
 @pytest.mark.parametrize("cause", ["track", "mint"])
 def test_an_event_that_the_server_reports_can_be_a_referral(shop, cause):
     """A member who reaches Gold rewards the referrer, who thereby reaches Gold and rewards the next referrer."""
     friends = Friends(shop, eventType="member-tier-set", referredPointsAccrual=0)
-    gold_at(shop, 100)
+    TierSchedule.new(shop, Gold=100)
     # Each member is enrolled with a code of the one before.
     chain = [shop.member()]
     for _ in range(3):
