@@ -41,7 +41,8 @@ def test_every_change_creates_a_new_version_of_the_campaign_with_all_its_actions
 def test_a_refused_change_creates_no_version(shop):
     campaign, other_campaign = shop.campaign(running(mint(1))), shop.campaign()
     path = f"/campaigns/{campaign['campaignId']}"
-    shop.administration.put(path, {"code": other_campaign["code"], "name": "Taken"}, expect=409)
+    problem = shop.administration.put(path, {"code": other_campaign["code"], "name": "Taken"}, expect=409)
+    assert problem["type"] == "/problems/name-taken"
     problem = shop.administration.post(f"{path}/actions", running({"effectId": "nothing", "params": []}), expect=400)
     assert [fault["pointer"] for fault in problem["errors"]] == ["/effects/items/0/effectId"]
     assert versions(shop, campaign) == (2, [2])

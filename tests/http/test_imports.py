@@ -601,9 +601,15 @@ def test_a_cancelled_import_stops_after_its_step(imports, organization):
     assert organization.administration.post(f"{path}/cancel", expect=200)["import"] == cancelled_import
     assert not imports_in_steps.importer.step()
     assert member_names(imports) == ["ana", "ben"]
-    organization.administration.post(f"{path}/start", {"parts": 1}, expect=409)
+    problem = organization.administration.post(f"{path}/start", {"parts": 1}, expect=409)
+    assert problem["type"] == "/problems/import-state"
+
+
+def test_an_import_that_is_done_cannot_be_cancelled(imports, organization):
     job = imports.run("loyaltyMemberId\ndan\n")
-    organization.administration.post(f"/imports/{job['importId']}/cancel", expect=409)
+    problem = organization.administration.post(f"/imports/{job['importId']}/cancel", expect=409)
+    assert problem["type"] == "/problems/import-state"
+    assert member_names(imports) == ["dan"]
 
 
 def test_an_import_needs_the_role_to_write_its_kind(organization, imports):

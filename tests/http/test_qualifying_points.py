@@ -60,7 +60,8 @@ def test_imported_points_qualify_for_more_than_their_amount(shop, organization, 
     assert burn["amount"] == 300
     assert balance_qualifying_and_tier(shop) == (0, 5000, "Gold")
     # The 5000 cannot be spent.
-    shop.administration.post("/members/by-loyalty-member-id/ana/burn", {"amount": 1}, expect=409)
+    problem = shop.administration.post("/members/by-loyalty-member-id/ana/burn", {"amount": 1}, expect=409)
+    assert problem["type"] == "/problems/insufficient-balance"
 
 
 def test_points_qualify_in_the_period_in_which_they_were_earned(shop, organization, half_a_year_ago):
