@@ -117,7 +117,7 @@ def test_an_advance_waits_until_queued_events_are_evaluated(clock, busy_api, mon
 
     def evaluate_late(*arguments):
         event_is_claimed.set()
-        assert go.wait(10)
+        assert go.wait(60)
         evaluate_claimed(*arguments)
 
     def advance():
@@ -126,7 +126,7 @@ def test_an_advance_waits_until_queued_events_are_evaluated(clock, busy_api, mon
     monkeypatch.setattr(drain_queue, "evaluate_claimed", evaluate_late)
     with ThreadPoolExecutor() as pool:
         first_advance = pool.submit(advance)
-        assert event_is_claimed.wait(10)
+        assert event_is_claimed.wait(60)
         second_advance = pool.submit(advance)
         time.sleep(0.5)
         assert not second_advance.done()
@@ -214,13 +214,13 @@ def test_the_start_of_a_clock_waits_for_an_enrolment_and_sees_its_member(busy_ap
     def enrol_slowly(*arguments):
         enrolled = enrol_members(*arguments)
         member_is_written.set()
-        assert go.wait(10)
+        assert go.wait(60)
         return enrolled
 
     monkeypatch.setattr(enrol, "enrol_members", enrol_slowly)
     with ThreadPoolExecutor() as pool:
         member = pool.submit(clock.organization.member)
-        assert member_is_written.wait(10)
+        assert member_is_written.wait(60)
         # If the start did not wait, it would not see the member, which is newer than START but not committed yet.
         refusal = pool.submit(clock.start, expect=409, startsAt=START.isoformat())
         time.sleep(0.2)

@@ -157,7 +157,7 @@ def test_the_lock_of_an_account_waits_for_open_posts_and_blocks_new_posts(engine
             ledger.db = db
             ledger.mint(wallet, 5)
             is_posted.set()
-            may_commit.wait(5)
+            assert may_commit.wait(60)
 
     def configure():
         with engine.begin() as db:
@@ -166,7 +166,7 @@ def test_the_lock_of_an_account_waits_for_open_posts_and_blocks_new_posts(engine
 
     poster, configurator = Thread(target=post), Thread(target=configure)
     poster.start()
-    assert is_posted.wait(5)
+    assert is_posted.wait(60)
     configurator.start()
     configurator.join(0.3)
     # The lock still waits, because the post is not committed.
