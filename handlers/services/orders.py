@@ -8,6 +8,7 @@ from typing import Any
 from domain.events import IncomingEvent
 from domain.orders import CREATED, OrderExists, OrderWithItems, event_of_status, steps_to
 from domain.problems import Refusal
+from domain.retries import StartOver
 from handlers.call import Call
 from handlers.services.events.track import track
 from handlers.services.references import unknown_loyalty_program
@@ -64,6 +65,9 @@ def create_orders(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrd
         results = track(UnitOfWork(call), [event for _, event in queue])
         for (position, _), result in zip(queue, results, strict=True):
             by_position.setdefault(position, []).append(result)
+        if any(isinstance(result.refusal, OrderExists) for result in results):
+            # The further steps of the order were those of the other one.
+            raise StartOver("Another transaction has created an order with the same externalId.")
     external_ids = [new_orders[position].external_id for position in by_position]
     orders_by_external_id = (
         orders.find_by_external_ids(call.db, call.organization.organization_id, external_ids) if external_ids else {}

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
+import pytest
+
+from persistence import orders
 from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import GENERIC, ORDER_CREATED, WHOLE_DOLLARS, event, order, order_update, running
-from tests.concurrency.simultaneous import outcomes, run_simultaneously
+from tests.concurrency.simultaneous import outcomes, run_after, run_simultaneously
 
 
 def cancel(shop, tracked_event):
@@ -134,3 +137,16 @@ def test_calls_with_one_external_id_create_one_order(shop):
         assert {reply.json["type"] for reply in replies if reply.status == 409} == {"/problems/order-exists"}
     assert len(shop.rows("purchase_orders")) == 4
     assert len(shop.rows("ledger_transactions")) == 4
+
+
+@pytest.mark.parametrize("status", ["confirmed", "cancelled"])
+def test_a_refused_order_of_a_batch_does_not_change_an_order_that_another_call_creates(shop, monkeypatch, status):
+    member = shop.member()
+    shop.campaign(running(mint(5)), eventType=ORDER_CREATED)
+    body = {"loyaltyMemberId": member, "externalId": "o", "type": "dine-in", "total": 5, "status": status}
+    other_order = order(member, 10, external_id="o")
+    run_after(monkeypatch, orders, "find_external_ids_in_use", lambda: shop.track_one(other_order))
+    [result] = shop.administration.post("/purchase-orders/batch", {"orders": [body]}, expect=200)["results"]
+    assert result["error"]["type"] == "/problems/order-exists"
+    assert [row.status for row in shop.rows("purchase_orders")] == ["created"]
+    assert shop.balance(member) == 5
