@@ -136,7 +136,10 @@ def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
     values["pending_debit_balance"] -= values["ended_holds"]
     next_available = values.pop("next_available")
     kept_lots = values.pop("kept_lots")
-    waiting_amount, arrived_mints, ended_amount = _split_waiting_points(values.pop("waiting_points"))
+    waiting_points = values.pop("waiting_points")
+    waiting_amount, arrived_mints, ended_amount = (
+        _NO_WAITING_POINTS if waiting_points is None else _split_waiting_points(*waiting_points)
+    )
     expired_by_lots = values.pop("expired_in_holds") + expired_lots
     policy = None
     if policies:
@@ -222,9 +225,11 @@ class _WaitingPoints(NamedTuple):
     ended_amount: Decimal
 
 
-def _split_waiting_points(value: Sequence[Any] | None) -> _WaitingPoints:
-    """The value of the column `waiting_points`, split by what has become of the points; it is None without points."""
-    waiting, due_mints = (None, None) if value is None else value
+_NO_WAITING_POINTS = _WaitingPoints(_ZERO, (), _ZERO)
+
+
+def _split_waiting_points(waiting: str | None, due_mints: list[Any] | None) -> _WaitingPoints:
+    """The two elements of the column `waiting_points`, split by what has become of the points."""
     arrived_mints, ended_amount = [], _ZERO
     for available_at, amount, expires_at, earned_points in due_mints or ():
         if available_at is None:
