@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from domain.calendar import instant_text
@@ -329,3 +331,16 @@ def test_a_full_return_releases_the_authorized_points(shop, member):
     assert pending_transactions(shop, member) == []
     assert shop.balance(member) == 0
     shop.check_ledger()
+
+
+def test_partial_returns_of_an_authorized_order_release_the_exact_share_of_a_limit(shop, member):
+    account = shop.account(decimals=2)
+    effect = mint(Decimal("10.5"), ledgerAccountKey=account["ledgerAccountKey"])
+    limit = {"scope": "member", "type": "points", "period": "total", "limit": 100}
+    shop.campaign(running(effect), eventType=ORDER_CREATED, limitRules=[limit])
+    shop.track_one(order(member, 100, external_id="o"), executionMode="authorize")
+    shop.track_one(order_update(member, "o", "confirmed"))
+    # 90 and then 80 % of 10.50.
+    for used_points in (Decimal("9.45"), Decimal("8.40")):
+        shop.track_one(order_update(member, "o", "partially-returned", total=10))
+        assert [row.used for row in shop.rows("campaign_limit_counters")] == [used_points]

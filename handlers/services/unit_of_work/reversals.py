@@ -17,7 +17,7 @@ from domain.campaigns.point_effects import transaction_number
 from domain.campaigns.reevaluation import UNCHANGED, Reevaluation
 from domain.events import SUCCESS, LoyaltyEvent
 from domain.ledger.postings import Details, Posting
-from domain.ledger.records import REVERTED
+from domain.ledger.records import MINT, REVERTED
 from domain.ledger.session import LedgerSession
 from domain.problems import Refusal
 from domain.retries import StartOver
@@ -243,16 +243,19 @@ class Reversals:
         return tuple(counts)
 
     def _decimals(self, event: LoyaltyEvent, counter: Mapping[str, Any], session: LedgerSession) -> int:
-        """The fraction digits of a count; if it counts all accounts, those of the event's mint of the same amount."""
-        account_id = counter["ledgerAccountId"]
+        """The fraction digits of a count; if it counts all accounts, those of the event's mint of the same amount.
+
+        If no mint has this amount any more, since a part of it was captured, they are those of the mint with the most.
+        """
+        account_id, amount = counter["ledgerAccountId"], Decimal(counter["amount"])
+        transactions = self._transactions.get(event.loyalty_event_id, {}).values()
         if account_id is None:
-            minted = self._transactions.get(event.loyalty_event_id, {}).values()
-            account_id = next(
-                (transaction.ledger_account_id for transaction in minted if transaction.amount == counter["amount"]),
-                None,
-            )
-        account = session.accounts.get(account_id or 0)
-        return 0 if account is None else account.decimals
+            minted = [transaction for transaction in transactions if transaction.transaction_type == MINT]
+            matching = [transaction for transaction in minted if session.given_of(transaction) == amount]
+            account_ids = [transaction.ledger_account_id for transaction in matching[:1] or minted]
+        else:
+            account_ids = [account_id]
+        return max([session.accounts[id_].decimals for id_ in account_ids if id_ in session.accounts], default=0)
 
     def flush(self, at: datetime) -> None:
         """Store the reversed events; the unit flushes the ledger and the counters."""
