@@ -165,6 +165,7 @@ class _MemberView:
             locks = locks_by_book.get(book.coupon_book_id, ())
             account_key = (book.required_points_config or {}).get("ledgerAccountKey", "")
             # A lock reserves either stock, as an assignment would, or an unused coupon of the member.
+            stock_locks = [lock for lock in locks if lock.reserves_stock]
             facts = MemberFacts(
                 at=call.now,
                 zone=zone,
@@ -173,8 +174,8 @@ class _MemberView:
                 audience_keys=self.audience_keys,
                 context=context,
                 stock_left=stock.get(book.coupon_book_id),
-                assigned=totals.assigned + sum(lock.reserves_stock for lock in locks),
-                unused=amounts_of_book.unused - sum(not lock.reserves_stock for lock in locks),
+                assigned=totals.assigned + len(stock_locks),
+                unused=amounts_of_book.unused - (len(locks) - len(stock_locks)),
                 used_in_period=totals.used + len(locks),
                 discounted_in_period=totals.discounted,
                 points=available.get(account_key, Decimal(0)),

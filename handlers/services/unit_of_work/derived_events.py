@@ -310,7 +310,9 @@ def _reason_of_move(move: TierMove, due_steps: Iterable[Step], wallet_id: int, a
         and step.account.ledger_account_id == schedule.ledger_account_id
         and any(entry.wallet_id == wallet_id for entry in step.entries)
     }
-    return " ".join(sorted(reasons)) or (_TIER_EXPIRED if has_lapsed else _TIER_EVALUATED)
+    if reasons:
+        return " ".join(sorted(reasons))
+    return _TIER_EXPIRED if has_lapsed else _TIER_EVALUATED
 
 
 def _changed_accounts(steps: Iterable[Step]) -> dict[int, set[int]]:

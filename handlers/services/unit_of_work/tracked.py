@@ -75,7 +75,9 @@ class TrackedEvent:
 
     def stored_date(self, now: datetime) -> datetime | None:
         """The event's moment that is stored with its effects; None if that is `now`, when they are created."""
-        return self.happened_at or (None if self.at == now else self.at)
+        if self.happened_at is not None:
+            return self.happened_at
+        return None if self.at == now else self.at
 
 
 def incoming_of(event: LoyaltyEvent) -> IncomingEvent:

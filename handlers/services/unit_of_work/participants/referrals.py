@@ -211,7 +211,8 @@ class ReferralWork(Participant):
     ) -> RewardOutcome:
         """Give the recipient one reward; a refused reward does not affect the other ones."""
         member_id = code.member_id if reward.recipient == REFERRER else facts.member_id
-        coupon_code, points, refusal_of_rest, wait = None, Decimal(0), None, None
+        coupon_code = refusal_of_rest = wait = None
+        points = Decimal(0)
         try:
             if reward.coupon_book_key is None:
                 points, refusal_of_rest, wait = self._mint(facts, ready_program, reward, member_id)
