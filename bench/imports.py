@@ -35,7 +35,7 @@ from bench.queue import workers
 from bench.tracking import World, new_world, serving
 from handlers.http.local import LocalApi
 from handlers.messages.uploads import Upload
-from handlers.server.gunicorn_server import collect_rarely
+from handlers.server.garbage import collect_rarely
 from handlers.services.imports.work import Importer
 from handlers.settings import Settings
 from persistence import transactions

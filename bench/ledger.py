@@ -27,7 +27,8 @@ from bench.load import by_pgbench
 from bench.turns import taking_turns
 from domain.organizations import Organization
 from handlers.call import ADMINISTRATION, Call
-from handlers.services.ledger.post_transactions import Movement, post
+from handlers.services.ledger.movements import Movement
+from handlers.services.ledger.post_transactions import post
 from handlers.services.organizations.create import CreatedOrganization, create_organization
 from handlers.services.verify import verify
 from handlers.settings import Settings
