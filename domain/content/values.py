@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Context, Decimal
 from typing import Any
@@ -67,7 +67,7 @@ def number_text(number: Decimal | int) -> str:
 def searchable_values(attrs: Mapping[str, Any]) -> list[FieldValue]:
     """The values of top-level fields of `attrs` that are texts, numbers or booleans, or lists of them.
 
-    Of equal elements of a list, only the first is a value.
+    Elements of a list that have the same text are one value, which is a number if one of them is.
     """
     values: list[FieldValue] = []
     for field, value in attrs.items():
@@ -79,7 +79,9 @@ def searchable_values(attrs: Mapping[str, Any]) -> list[FieldValue]:
         values_by_text: dict[str, FieldValue] = {}
         for element in value:
             for field_value in _value(field, len(values_by_text) + 1, element):
-                values_by_text.setdefault(field_value.text_value, field_value)
+                equal_value = values_by_text.setdefault(field_value.text_value, field_value)
+                if equal_value.number_value is None and field_value.number_value is not None:
+                    values_by_text[field_value.text_value] = replace(equal_value, number_value=field_value.number_value)
             if len(values_by_text) == MAX_ELEMENTS:
                 break
         values.extend(values_by_text.values())

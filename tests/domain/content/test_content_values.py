@@ -92,6 +92,12 @@ def test_values_at_the_top_level_and_in_its_lists_are_searchable():
     assert len(searchable_values({"many": [str(n) for n in range(500)]})) == 100
 
 
+@pytest.mark.parametrize("elements", [["1", 1], [1, "1"], ["1", Decimal("1.0"), "1"]])
+def test_a_number_of_a_list_is_a_value_although_the_list_has_its_text_too(elements):
+    [value] = searchable_values({"sizes": elements})
+    assert (value.position, value.text_value, value.number_value) == (1, "1", 1)
+
+
 def test_a_field_has_the_type_that_its_collection_declares():
     properties = {
         "price": {"type": "number"},
