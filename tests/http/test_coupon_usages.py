@@ -642,7 +642,7 @@ def test_the_lists_of_a_member_can_be_filtered_ordered_and_paged(integration):
     coffee = integration.book("list", "F-1", "F-2", tags=["coffee", "spring"])
     cake = integration.book("codeless", tags=["cake", "spring"])
     assignment_of_f1, assignment_of_f2 = integration.assign(member, coffee), integration.assign(member, coffee)
-    integration.assign(member, cake, amount=2)
+    assignment_of_cakes = integration.assign(member, cake, amount=2)
     use_of_f1 = integration.use(member, coffee, code="F-1")
     base = f"/members/{member['loyaltyMemberId']}"
 
@@ -668,22 +668,18 @@ def test_the_lists_of_a_member_can_be_filtered_ordered_and_paged(integration):
         results = get(f"{base}/coupon-usages", **query)["results"]
         return [result["couponUsageId"] for result in results]
 
-    usage_ids = usage_ids_in_list()
-    assert (usage_ids[0], usage_ids[-1], len(usage_ids)) == (
-        use_of_f1["couponUsageId"],
-        assignment_of_f1["couponUsageId"],
-        4,
+    use, cakes, f2, f1 = (
+        usage["couponUsageId"] for usage in (use_of_f1, assignment_of_cakes, assignment_of_f2, assignment_of_f1)
     )
-    assert usage_ids_in_list(codes="F-1") == [use_of_f1["couponUsageId"], assignment_of_f1["couponUsageId"]]
-    assert usage_ids_in_list(codes="F-1,F-2", unusedOnly=True) == [assignment_of_f2["couponUsageId"]]
-    assert len(usage_ids_in_list(unusedOnly=True)) == 2
-    assert len(usage_ids_in_list(couponBookTags="spring", couponBookTagsAny="cake,tea")) == 1
-    assert (
-        usage_ids_in_list(couponBookKey=coffee["couponBookKey"], order="couponUsageId,asc")[0]
-        == assignment_of_f1["couponUsageId"]
-    )
+    assert usage_ids_in_list() == [use, cakes, f2, f1]
+    assert usage_ids_in_list(codes="F-1") == [use, f1]
+    assert usage_ids_in_list(codes="F-1,F-2", unusedOnly=True) == [f2]
+    assert usage_ids_in_list(unusedOnly=True) == [cakes, f2]
+    assert usage_ids_in_list(couponBookTags="spring", couponBookTagsAny="cake,tea") == [cakes]
+    assert usage_ids_in_list(couponBookKey=coffee["couponBookKey"], order="couponUsageId,asc") == [f1, f2, use]
     assert usage_ids_in_list(fromCreatedAt="2999-01-01T00:00:00Z") == []
-    assert len(usage_ids_in_list(toCreatedAt="2999-01-01T00:00:00Z", fromCreatedAt=assignment_of_f1["createdAt"])) == 4
+    period = {"fromCreatedAt": assignment_of_f1["createdAt"], "toCreatedAt": "2999-01-01T00:00:00Z"}
+    assert usage_ids_in_list(**period) == [use, cakes, f2, f1]
     # A coupon whose assignment is reverted leaves the list.
     integration.revert(member, assignment_of_f2)
     assert codes() == [None, "F-1"]
