@@ -518,6 +518,7 @@ GROUPS = [
     group("first", scope="order", name="E"),
     group("all", scope="order", name="F"),
 ]
+ACTIONS = 31
 SETTINGS = st.tuples(EFFECTS, st.sampled_from([None, *"ABCDEF"]), st.integers(1, 3), st.integers(1, 5), st.booleans())
 
 
@@ -546,16 +547,16 @@ def evaluate_in_order(settings_of_actions, exclusive_campaign_ids, prices, place
 
 
 @given(
-    st.lists(SETTINGS, min_size=31, max_size=31),
+    st.lists(SETTINGS, min_size=ACTIONS, max_size=ACTIONS),
     st.sampled_from([set(), {2}, {2, 4}]),
     st.tuples(*[st.decimals(0, 99, places=2)] * 3),
-    st.permutations(range(31)),
+    st.permutations(range(ACTIONS)),
 )
 @settings(max_examples=settings.default.max_examples // 2)
-def test_the_order_in_which_31_actions_are_stored_does_not_matter(
+def test_the_order_in_which_actions_are_stored_does_not_matter(
     settings_of_actions, exclusive_campaign_ids, prices, places
 ):
-    evaluation, event = evaluate_in_order(settings_of_actions, exclusive_campaign_ids, prices, range(31))
+    evaluation, event = evaluate_in_order(settings_of_actions, exclusive_campaign_ids, prices, range(ACTIONS))
     evaluation_in_other_order, _ = evaluate_in_order(settings_of_actions, exclusive_campaign_ids, prices, places)
     assert evaluation.effects == evaluation_in_other_order.effects
     discount_sum = sum(outcome.discount.amount for outcome in evaluation.effects if outcome.discount is not None)
