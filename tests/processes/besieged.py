@@ -118,7 +118,7 @@ class Api:
     def __init__(self, server: Server) -> None:
         _, self._headers = curl_line(server.greeting())
         self._url = f"{server.url}/v2"
-        self.unanswered = 0
+        self.retries = 0
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON of the response; a call without a response, or with 503, is retried."""
@@ -134,7 +134,7 @@ class Api:
                 response = None
             if response is not None and response.status_code != 503:
                 return response.raise_for_status().json()
-            self.unanswered += 1
+            self.retries += 1
             time.sleep(0.2)
 
 
@@ -196,12 +196,12 @@ class World:
         self._stack.callback(self.workers.kill)
 
     def kill(self, what: str, pick: random.Random) -> None:
-        """Kill a worker, a process of the server ("answering"), the receiver or the database, which is replaced."""
+        """Kill a worker, a process of the server, the receiver or the database, which is replaced."""
         self.killed[what] += 1
         self.killed_in_time[what] += fetch_value(self.engine, HAS_QUEUED_EVENTS)
         if what == "worker":
             self.workers.kill_one(pick)
-        elif what == "answering":
+        elif what == "server":
             os.kill(pick.choice(sorted(self.server.workers() & children_of(self.server.process.pid))), signal.SIGKILL)
         elif what == "receiver":
             self.receiver.kill()

@@ -210,12 +210,12 @@ async def responses_around_the_end() -> tuple[bytes, bytes]:
     worker = LimitedWorker(1, 1, [], None, 30, config, Logger(config))
     worker.loop = asyncio.get_running_loop()
 
-    async def answer_and_end(scope, receive, send):
+    async def respond_and_end(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
         worker.handle_exit_signal()
 
-    worker.asgi = answer_and_end
+    worker.asgi = respond_and_end
     server = await worker.loop.create_server(lambda: Connection(worker), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     responses = []

@@ -141,7 +141,7 @@ SHORT = Plan(
     members=50,
     events_per_call=25,
     poisoned_events=3,
-    kills={"worker": 3, "database": 1, "answering": 1, "receiver": 1},
+    kills={"worker": 3, "database": 1, "server": 1, "receiver": 1},
     options={"fsync": "off"},
 )
 LONG = Plan(
@@ -149,7 +149,7 @@ LONG = Plan(
     members=1000,
     events_per_call=500,
     poisoned_events=20,
-    kills={"worker": 40, "database": 4, "answering": 5, "receiver": 5},
+    kills={"worker": 40, "database": 4, "server": 5, "receiver": 5},
     options={},
 )
 
@@ -191,7 +191,7 @@ def test_each_event_has_its_effects_once_and_each_message_arrives(home, plan):
         summary = check_messages(world, {letter["loyaltyEventKey"] for letter in dead_letters})
         print(f"{plan.events} events in {seconds_to_send:.0f} s, evaluated after {world.evaluated_at - start:.0f} s")
         print(f"killed: {dict(world.killed)}, of them with events in the queue: {dict(world.killed_in_time)}")
-        print(f"sent twice: {sum(client.repeats for client in clients)}, calls unanswered: {world.api.unanswered}")
+        print(f"sent twice: {sum(client.repeats for client in clients)}, calls retried: {world.api.retries}")
         print(summary)
 
 
