@@ -458,6 +458,22 @@ def test_the_payment_of_a_captured_event_stays_on_hold_until_the_event_is_evalua
     assert funded_till.read(payment)["status"] == "captured"
 
 
+def test_a_captured_event_is_evaluated_after_the_confirmation_has_captured_the_payment(funded_till):
+    payment = funded_till.pay(points=2500)
+    result = buy(funded_till, tenders(payment), executionMode="captureOnly")
+    funded_till.shop.track_one(order_update(funded_till.member, "1718", "confirmed", payments=tenders(payment)))
+    assert funded_till.read(payment)["status"] == "captured"
+    funded_till.shop.administration.post(f"/events/{result['loyaltyEventKey']}/evaluate", expect=200)
+    assert funded_till.balance == 3000 - 2500
+
+
+def test_a_new_order_cannot_be_paid_with_a_payment_that_a_request_has_captured_for_its_number(funded_till):
+    payment = funded_till.pay(points=2500, orderExternalId="1718")
+    funded_till.act(payment, "capture")
+    new_order = order(funded_till.member, 50, external_id="1718", payments=tenders(payment))
+    assert refusal(funded_till, new_order) == "payment-not-held"
+
+
 def test_a_repeated_event_pays_once(funded_till):
     payment = funded_till.pay(points=2500)
     purchase = {

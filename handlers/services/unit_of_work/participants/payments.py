@@ -75,14 +75,15 @@ class PaymentWork(Participant):
             self._orders_to_store[payment.points_payment_id] = order.external_id
 
     def _is_repeated(self, tracked: TrackedEvent, order: Order, tender: Payment) -> bool:
-        """True if a later event of the order names a payment that the order has already captured.
+        """True if an event names a payment that another event of the order has already captured.
 
-        `tender` is the order's entry about the payment.
+        `tender` is the order's entry about the payment. A new order has no other event.
         """
-        payment = self._payments.get(tender["pointsPaymentKey"])
-        if payment is None or tracked.order_status == CREATED or payment.order_external_id != order.external_id:
+        payment, orders = self._payments.get(tender["pointsPaymentKey"]), self._unit.orders
+        if payment is None or payment.order_external_id != order.external_id:
             return False
-        return self._unit.ledger.status_of(self._transactions[payment.ledger_transaction_id]) == SETTLED
+        is_new = tracked.order_status == CREATED and (orders is None or orders.order_before(order.external_id) is None)
+        return not is_new and self._unit.ledger.status_of(self._transactions[payment.ledger_transaction_id]) == SETTLED
 
     def _capture(self, tracked: TrackedEvent, order: Order, tender: Payment) -> PointsPayment:
         """Check the payment of one `tender` of an order, capture it unless the mode is `authorize`, and return it."""
