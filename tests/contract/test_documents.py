@@ -15,8 +15,9 @@ from connexion.resolver import Resolver
 from openapi_spec_validator import validate
 
 import openapi
+from domain.campaigns.compiled import compile_rules
 from tests.contract import schemas
-from tests.contract.documents import operations, texts
+from tests.contract.documents import operations, resolve, texts
 
 ROOT = Path(openapi.__file__).parent
 
@@ -97,10 +98,19 @@ def test_every_declared_component_is_used() -> None:
 def test_a_condition_is_a_text_or_a_tree(name: str) -> None:
     document = openapi.bundle("administration")
     schema = {"$ref": f"#/components/schemas/{name}"}
-    text, tree = {"expression": "member.active"}, {"node": {"kind": "literal", "value": True}}
+    text, tree = {"expression": "member.active"}, {"node": {"kind": "constant", "type": "bool", "value": True}}
     # Also no condition at all.
     for condition in ({}, text, tree):
         assert schemas.faults(document, schema, condition) == []
+
+
+@pytest.mark.parametrize("form", ["expression", "node"])
+def test_the_examples_of_rules_compile(form: str) -> None:
+    document = openapi.bundle("administration")
+    rules = document["components"]["schemas"]["ActionRules"]["properties"]
+    node, program = compile_rules({form: resolve(document, rules[form])["example"]})
+    assert node is not None
+    assert program is not None
 
 
 @pytest.mark.parametrize("surface", openapi.SURFACES)
