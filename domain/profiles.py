@@ -10,14 +10,14 @@ class ProfileField:
     """A field of the profile, of the type `form` in JSON.
 
     `label` names the field in the description of an expression; expressions cannot see a field without one. An object
-    with `parts` is updated field by field: `parts` maps its fields to columns of imports. `is_column` is False for an
-    object for which imports have no column.
+    with `parts` is updated field by field: `parts` maps its fields to columns of imports. Any other field has one
+    column: `column`, by default with the name of the field.
     """
 
     label: str | None = None
     form: type[Any] = str
     parts: Mapping[str, str] = field(default_factory=dict)
-    is_column: bool = True
+    column: str | None = None
 
 
 PROFILE: Mapping[str, ProfileField] = {
@@ -37,7 +37,7 @@ PROFILE: Mapping[str, ProfileField] = {
     "address": ProfileField(form=dict, parts={name: name for name in ("addressLine", "floor", "apartment", "zipCode")}),
     "locations": ProfileField(form=list),
     "tags": ProfileField("tags", list),
-    "customAttributes": ProfileField("attribute", dict, is_column=False),
+    "customAttributes": ProfileField("attribute", dict, column="profileAttributes"),
 }
 
 # The channels by which a member wants to be notified, and their columns in imports.

@@ -159,8 +159,8 @@ def _columns() -> Iterator[_Column]:
         if name not in _NO_COLUMNS and wire_name(name) != _ATTRIBUTES:
             yield wire_name(name), (wire_name(name),), _FORMS[hint]
     for name, part in PROFILE.items():
-        if part.is_column and not part.parts:
-            yield name, ("profile", name), part.form
+        if not part.parts:
+            yield part.column or name, ("profile", name), part.form
         yield from ((column, ("profile", name, inner), str) for inner, column in part.parts.items())
     yield from ((column, ("notifications", name), bool) for name, column in NOTIFICATIONS.items())
     yield _ATTRIBUTES, (_ATTRIBUTES,), dict

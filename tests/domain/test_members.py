@@ -99,9 +99,11 @@ def test_columns_of_imports_follow_from_writable_fields_and_the_profile():
     assert PLACES["govIdCountry"] == ("profile", "govId", "issuingCountry")
     assert PLACES["notifyByPush"] == ("notifications", "push")
     assert (MEMBER_COLUMNS["active"], MEMBER_COLUMNS["emails"], MEMBER_COLUMNS["city"]) == (bool, list, str)
-    # Custom attributes of the member are the last column; those of the profile have no column.
+    # Custom attributes of the member are the last column; those of the profile have a column with another name.
     assert list(MEMBER_COLUMNS)[-1] == "customAttributes"
     assert PLACES["customAttributes"] == ("customAttributes",)
+    assert PLACES["profileAttributes"] == ("profile", "customAttributes")
+    assert MEMBER_COLUMNS["profileAttributes"] is dict
     # These are set only by the API, or by columns for their parts.
     assert {"onChain", "profile", "notifications", "address"}.isdisjoint(MEMBER_COLUMNS)
     assert MEMBER_COLUMNS.keys() - PLACES.keys() == {"joinedAt", "tier", "tierExpiresAt", "tierHold"}

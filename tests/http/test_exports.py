@@ -47,6 +47,7 @@ PROFILE = {
     "tags": ["barista", "taster"],
     "govId": {"id": "30111222", "type": "national-id"},
     "address": {"zipCode": "2000"},
+    "customAttributes": {"milk": "oat", "cups": [1.5, None]},
 }
 
 
@@ -84,6 +85,8 @@ def test_exported_members_can_be_imported_unchanged(api, organization):
     job = Imports(target_organization).run("".join(lines), file_format="ndjson")
     assert status_read_done_failed(job) == ("done", 3, 3, 0), Imports(target_organization).errors(job)
     assert exported_lines(target_organization) == lines
+    member = target_organization.integration.get("/members/ana")["loyaltyMember"]
+    assert member["profile"]["customAttributes"] == {"milk": "oat", "cups": [1.5, None]}
 
 
 def test_exported_balances_can_be_imported_unchanged(api, organization):

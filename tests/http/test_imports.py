@@ -27,10 +27,10 @@ from tests.builders.tracking import Shop, running
 FILE_WITH_ALL_COLUMNS = "\n".join(
     [
         "loyaltyMemberId,publicLoyaltyMemberId,active,memberType,joinedAt,name,lastName,email,birthdate,govId,govIdType,"
-        "addressLine,tags,notifyByEmail,customAttributes,customAttributes.shoe",
+        "addressLine,tags,notifyByEmail,customAttributes,customAttributes.shoe,profileAttributes",
         'ana,A-1,true,regular,2020-03-02,Ana,"Costa, the ""first""",ana@example.com,1990-04-12,30111222,national-id,'
-        '"12, Bean St",barista|taster,yes,"{""cups"": 3}",39',
-        "ben,,no,,2021-03-02T09:30:00Z,Ben,,,,,,,,,,",
+        '"12, Bean St",barista|taster,yes,"{""cups"": 3}",39,"{""milk"": ""oat""}"',
+        "ben,,no,,2021-03-02T09:30:00Z,Ben,,,,,,,,,,,",
     ]
 )
 
@@ -274,6 +274,7 @@ def test_members_are_stored_with_the_fields_of_the_file(imports):
     assert (profile["name"], profile["lastName"], profile["email"]) == ("Ana", 'Costa, the "first"', "ana@example.com")
     assert profile["govId"] == {"id": "30111222", "type": "national-id", "issuingCountry": None}
     assert (profile["address"]["addressLine"], profile["tags"]) == ("12, Bean St", ["barista", "taster"])
+    assert profile["customAttributes"] == {"milk": "oat"}
     assert (ben["active"], ben["profile"]["name"]) == (False, "Ben")
     assert ana["tiers"] == ben["tiers"] != []
     assert ana["ledgerWalletId"]
