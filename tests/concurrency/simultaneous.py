@@ -67,8 +67,8 @@ def run_after(monkeypatch: Any, module: ModuleType, name: str, act: Callable[[],
     """Run `act` in another thread after the first call of a function, before the caller goes on; return the calls."""
     original, calls = getattr(module, name), list[Any]()
 
-    def call(*args: Any) -> Any:
-        result = original(*args)
+    def call(*args: Any, **options: Any) -> Any:
+        result = original(*args, **options)
         calls.append(args)
         if len(calls) == 1:
             thread = threading.Thread(target=act)

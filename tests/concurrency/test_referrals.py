@@ -7,10 +7,11 @@ from functools import partial
 
 import pytest
 
+from persistence import referral_uses
 from tests.builders.referrals import Friends, program_body
-from tests.builders.tracking import event
+from tests.builders.tracking import event, order, order_update
 from tests.concurrency.conftest import THREADS
-from tests.concurrency.simultaneous import run_simultaneously
+from tests.concurrency.simultaneous import run_after, run_simultaneously
 
 
 def refer(code, member, **more):
@@ -141,3 +142,14 @@ def test_updates_of_members_and_of_their_referrers_at_the_same_time_all_count(sh
     run_simultaneously(calls)
     # No limit is reached, so each call is one referral.
     assert friends.record()["totalLogs"] == len(calls)
+
+
+def test_the_code_of_an_order_counts_for_an_event_that_meets_its_creation(shop, monkeypatch):
+    friends = Friends(shop, eventType="member-purchase-order-confirmed")
+    ana, ben = shop.member(), shop.member()
+    code = friends.code(ana)
+    creation = order(ben, 10, external_id="o", referralCode=code)
+    run_after(monkeypatch, referral_uses, "find_usable", lambda: shop.track_one(creation))
+    result = shop.track_one(order_update(ben, "o", "confirmed"))
+    assert [referral["status"] for referral in result["referrals"]] == ["applied"]
+    assert (shop.balance(ana), shop.balance(ben)) == (100, 50)

@@ -37,6 +37,7 @@ from handlers.messages.reversals import reversed_referral
 from handlers.services.configuration import Configuration
 from handlers.services.unit_of_work.reversals import Participant, Reversal
 from persistence import referral_uses
+from persistence.referrals import REFERRAL_CODES
 
 if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
@@ -160,6 +161,9 @@ class ReferralWork(Participant):
         code = self._state.find(text)
         ready_program = None if code is None else self._programs.by_id.get(code.referral_program_id)
         if code is None or ready_program is None:
+            if code is None and order is not None and named_code(event) is None and self._is_code(text):
+                # The codes were found before the locks were acquired, and the order was created in between.
+                raise StartOver(f"The owner of the referral code of the order {order.external_id} is not locked.")
             if code_text is not None:
                 unknown = UnknownReferralCode(f"There is no referral code {text}.")
                 self._outcomes.append(ReferralOutcome.of_refusal(text, None, unknown))
@@ -167,6 +171,9 @@ class ReferralWork(Participant):
             code_text is not None or ready_program.program.active
         ):
             self._outcomes.append(self._use_code(facts, event, code, ready_program))
+
+    def _is_code(self, text: str) -> bool:
+        return bool(REFERRAL_CODES.find_values(self._unit.db, self._unit.organization_id, code=[text]))
 
     def take_outcomes(self) -> list[ReferralOutcome]:
         """Return the outcomes of the codes used since the last call."""
