@@ -1,6 +1,6 @@
 """Creates purchase orders by request: tracks the events that lead to their status, in one batch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -51,8 +51,28 @@ def create_order(call: Call, new_order: NewOrder) -> CreatedOrder:
 def create_orders(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrder]:
     """Create orders independently of each other, one after the other; return an outcome for each.
 
-    The number of statements grows only with the orders whose status undoes them, such as `cancelled`.
+    The number of statements grows only with the orders whose status undoes them, such as `cancelled`, and with those
+    that have the `externalId` of an earlier one.
     """
+    return [created for part in _parts(new_orders) for created in _create_part(call, part)]
+
+
+def _parts(new_orders: Sequence[NewOrder]) -> Iterator[list[NewOrder]]:
+    """The orders in parts: an order begins a new part if its part has an order with the same `externalId`.
+
+    Only after the part is it certain whether that order exists, or was refused.
+    """
+    part: dict[str, NewOrder] = {}
+    for new_order in new_orders:
+        if new_order.external_id in part:
+            yield list(part.values())
+            part = {}
+        part[new_order.external_id] = new_order
+    yield list(part.values())
+
+
+def _create_part(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrder]:
+    """Create orders with different `externalId`s; return an outcome for each."""
     refusals = _refusals_of(call, new_orders)
     queue = [
         (position, order_event)
@@ -109,8 +129,6 @@ def _refusals_of(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | N
             refusals.append(unknown_loyalty_program(program_id))
         else:
             refusals.append(_refusal_of_status(new_order.status))
-        if refusals[-1] is None:
-            existing_ids.add(new_order.external_id)
     return refusals
 
 

@@ -243,6 +243,27 @@ def test_orders_of_a_batch_succeed_or_fail_individually(shop):
     assert {row.external_id for row in shop.rows("purchase_orders")} == {"o-1", "o-3", "o-4"}
 
 
+def test_an_order_is_created_if_an_earlier_one_of_the_batch_with_its_external_id_was_refused(shop, member):
+    shop.campaign(running(WHOLE_DOLLARS), eventType=ORDER_CREATED)
+    orders = [
+        body(loyaltyMemberId="nobody", externalId="o-1", total=10),
+        body(loyaltyMemberId=member, externalId="o-1", total=20, status="confirmed"),
+        body(loyaltyMemberId=member, externalId="o-1", total=40, status="cancelled"),
+        body(loyaltyMemberId=member, externalId="o-2", total=80),
+    ]
+    results = batch(shop, *orders)["results"]
+    assert [result.get("error", {}).get("type") for result in results] == [
+        "/problems/unknown-member",
+        None,
+        "/problems/order-exists",
+        None,
+    ]
+    assert [[entry["order"]["total"] for entry in result["result"]] for result in results] == [[], [20], [], [80]]
+    statuses = {row.external_id: row.status for row in shop.rows("purchase_orders")}
+    assert statuses == {"o-1": "confirmed", "o-2": "created"}
+    assert shop.balance(member) == 100
+
+
 @pytest.mark.parametrize(("undone_status", "other_status"), [("cancelled", "created"), ("returned", "confirmed")])
 def test_a_batch_evaluates_an_undone_order_completely_before_the_next_order(shop, undone_status, other_status):
     member_of_two_requests, member_of_one_batch = shop.member(), shop.member()
