@@ -187,14 +187,6 @@ HOLDER_BY_ID = _lookup(_HOLDERS, members.c.member_id, _holder)
 HOLDER_BY_LOYALTY_MEMBER_ID = _lookup(_HOLDERS, members.c.loyalty_member_id, _holder)
 
 
-def lock_members(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> None:
-    """Lock members with all their records, by their wallets (see `persistence.locks`); unknown ids are ignored.
-
-    The statement is deferred: it is sent together with the next query.
-    """
-    defer(db, _wallet_lock_statement(_BY_LOYALTY_IDS), (organization_id, list(loyalty_member_ids)))
-
-
 def find_members(
     db: Connection,
     organization_id: int,
@@ -204,15 +196,27 @@ def find_members(
     *,
     lock: bool,
 ) -> list[FoundMember]:
-    """The members with these ids; with `lock`, locks them like `lock_members`.
+    """The members with these ids; with `lock`, locks them with all their records, by their wallets.
 
     With `order_ids`, external ids of orders, also the members whose points wait for events of these orders. Unless
     `order_ids` is None, all members have their `awaited_types`.
     """
     condition, values = _condition(organization_id, loyalty_member_ids, member_ids, order_ids or ())
-    if lock:
-        defer(db, _wallet_lock_statement(condition), (organization_id, *values))
-    return _read_members(db, organization_id, condition, values, with_awaited_events=order_ids is not None)
+    statement, has_awaited_events = _wallet_lock_statement(condition), order_ids is not None
+    if not lock or not (loyalty_member_ids or order_ids):
+        if lock:
+            defer(db, statement, (organization_id, *values))
+        return _read_members(db, organization_id, condition, values, has_awaited_events)
+    locked_wallets = {row[0] for row in query(db, statement, (organization_id, *values))}
+    matches = _read_members(db, organization_id, condition, values, has_awaited_events)
+    unlocked_ids = [match.member.member_id for match in matches if match.member.wallet_id not in locked_wallets]
+    if not unlocked_ids:
+        return matches
+    # Until the second statement, another transaction has created these members, given them these ids, or given them
+    # points that wait: lock them by their memberIds, which never change, and read them again.
+    matches = [match for match in matches if match.member.wallet_id in locked_wallets]
+    no_orders = () if has_awaited_events else None
+    return matches + find_members(db, organization_id, (), unlocked_ids, no_orders, lock=True)
 
 
 def _condition(

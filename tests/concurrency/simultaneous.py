@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
+from sqlalchemy import text
+
 from domain.problems import Conflict
+from tests.builders.tracking import Shop
 
 PATIENCE = 60
 
@@ -79,3 +83,38 @@ def run_after(monkeypatch: Any, module: ModuleType, name: str, act: Callable[[],
 
     monkeypatch.setattr(module, name, call)
     return calls
+
+
+def start_after(
+    monkeypatch: Any, shop: Shop, module: ModuleType, name: str, act: Callable[[], Any]
+) -> threading.Thread:
+    """Start `act` in a thread after the first call of a function; return the thread.
+
+    The caller of the function goes on as soon as `act` has ended, or waits for a lock.
+    """
+    original, thread = getattr(module, name), threading.Thread(target=act)
+
+    def call(*args: Any, **options: Any) -> Any:
+        result = original(*args, **options)
+        if thread.ident is None:
+            thread.start()
+            until(lambda: not thread.is_alive() or lock_waits(shop) > 0)
+        return result
+
+    monkeypatch.setattr(module, name, call)
+    return thread
+
+
+def lock_waits(shop: Shop) -> int:
+    """How many statements wait for a lock."""
+    with shop.engine.connect() as db:
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        return int(db.execute(text(waits)).scalar_one())
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until a condition holds, for at most a minute."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)

@@ -27,6 +27,7 @@ from tests.builders.referrals import Friends
 from tests.builders.statements import count_statements
 from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, key, order, running
 from tests.concurrency.conftest import THREADS
+from tests.concurrency.simultaneous import lock_waits, until
 from tests.conftest import SLOW_MS
 
 # The tests see only locks of one node of the database.
@@ -91,7 +92,7 @@ def send_behind_blocked_call(
     arrived = threading.Semaphore(0)
     with locked(shop, blocker, lock):
         blocked_call = clients.submit(first_call or (lambda member: call(shop, event(member))), blocker)
-        _until(lambda: _lock_waits(shop) > 0)
+        until(lambda: lock_waits(shop) > 0)
 
         def send_call(send: Callable[[], Any]) -> Any:
             arrived.release()
@@ -104,21 +105,6 @@ def send_behind_blocked_call(
         time.sleep(0.3)
         yield futures
     assert blocked_call.result(120).status < 300
-
-
-def _lock_waits(shop: Shop) -> int:
-    """How many statements wait for a lock."""
-    with shop.engine.connect() as db:
-        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        return int(db.execute(text(waits)).scalar_one())
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    """Wait until a condition holds, for at most a minute."""
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def event_counts_of_transactions(shop: Shop) -> list[int]:
@@ -383,11 +369,11 @@ def test_calls_past_their_deadline_report_what_they_changed_and_release_their_lo
     locked_member, other_member = shop.member(), shop.member()
     with locked(shop, locked_member), ThreadPoolExecutor(4) as clients:
         blocked_call = clients.submit(call, hurried_shop, order(locked_member, 5))
-        _until(lambda: _lock_waits(shop) > 0)
+        until(lambda: lock_waits(shop) > 0)
         later_calls = [clients.submit(call, hurried_shop, order(other_member, 5)) for _ in range(3)]
         assert blocked_call.result(120).status == 503
         replies = [future.result(120) for future in later_calls]
-        _until(lambda: _lock_waits(shop) == 0)
+        until(lambda: lock_waits(shop) == 0)
     assert {reply.status for reply in replies} <= {200, 503}
     # A call that had not begun reports that nothing was changed; a running one may have changed something.
     unchanged_count = sum("Nothing was changed" in reply.text for reply in replies)
@@ -395,7 +381,7 @@ def test_calls_past_their_deadline_report_what_they_changed_and_release_their_lo
     assert shop.balance(locked_member) == 0
     assert successes <= shop.balance(other_member) / 5 <= 3 - unchanged_count
     # The locks are released, and calls of this kind are served again.
-    _until(lambda: call(hurried_shop, order(locked_member, 7)).status == 200)
+    until(lambda: call(hurried_shop, order(locked_member, 7)).status == 200)
 
 
 @pytest.mark.parametrize("size", [1, 100])
@@ -422,7 +408,7 @@ def test_a_call_that_has_waited_long_overtakes_the_running_one(patient_shop, mon
     shop, locked_member, other_member = patient_shop, patient_shop.member(), patient_shop.member()
     with ThreadPoolExecutor(2) as clients, locked(shop, locked_member):
         blocked_call = clients.submit(call, shop, event(locked_member))
-        _until(lambda: _lock_waits(shop) > 0)
+        until(lambda: lock_waits(shop) > 0)
         assert call(shop, event(other_member)).status == 200
         assert not blocked_call.done(), blocked_call.result().text
     assert blocked_call.result(120).status == 200

@@ -79,24 +79,11 @@ class LockedMembers:
         # Points that wait are only looked up if the organization has any.
         if self.organization.awaits_events:
             order_ids = {order["externalId"] for order in sent_orders(incoming)}
-        db, organization_id, lock = self.db, self.organization_id, not self.is_dry_run
-        matches = member_lookups.find_members(db, organization_id, loyalty_member_ids, member_ids, order_ids, lock=lock)
-        if not order_ids:
-            self._add(matches)
-            return
-        waiting_ids = [
-            member.member_id
-            for member, *_ in matches
-            if member.member_id not in member_ids and member.loyalty_member_id not in loyalty_member_ids
-        ]
-        if waiting_ids and lock:
-            # `find_members` locks by one statement and reads by the next one. A member whose points began to wait
-            # between the two was read without a lock: lock these members by their ids, and read them again.
-            matches = [match for match in matches if match.member.member_id not in waiting_ids]
-            matches += member_lookups.find_members(
-                db, organization_id, loyalty_member_ids=(), member_ids=waiting_ids, order_ids=(), lock=True
+        self._add(
+            member_lookups.find_members(
+                self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids, lock=not self.is_dry_run
             )
-        self._add(matches)
+        )
 
     def lock_wallets(
         self, wallet_ids: Collection[int], account_ids: Collection[int], *, loads_owners: bool = False
