@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from domain.audiences import ATTRIBUTE_MATCHER, LIST_MATCHER, Audience, check_matcher
 from domain.problems import FieldFault, InvalidRequest
@@ -41,7 +42,7 @@ declare_get("getAudience", "audience", wrapped("audience", AUDIENCE))
 @operation(
     "updateAudience",
     response=wrapped("audience", AUDIENCE),
-    audit=_AUDITED.changing("audience"),
+    audit=_AUDITED.changing(is_found_by_handler=True),
     changes_configuration=True,
 )
 def update_audience(call: Call, audience: Audience, body: Changes[AudienceProperties]) -> Audience:
@@ -50,16 +51,27 @@ def update_audience(call: Call, audience: Audience, body: Changes[AudienceProper
     `refreshed_at` of an audience by attributes becomes now if the request sends null, or sends another matcher without
     `refreshedAt`.
     """
+    # Locked, because calls that change the list change the count of its members.
+    audience = AUDIENCES.lock(call.db, audience)
+    call.audit.keep_before(audience)
     properties = body.of(audience)
     refuse_other_organization(call, properties.organization_id)
     check_matcher(properties.matcher_type, properties.matcher, audience)
+    properties = _with_fields_of_server(properties, audience, body, call.now)
+    return audiences.store_audience(call.db, audience, values_of(properties), call.now)
+
+
+def _with_fields_of_server(
+    properties: AudienceProperties, audience: Audience, body: Changes[AudienceProperties], now: datetime
+) -> AudienceProperties:
+    """The new properties of an audience with the fields that the server maintains."""
     if audience.matcher_type == LIST_MATCHER:
-        properties = replace(properties, member_count=audience.member_count, refreshed_at=audience.refreshed_at)
-    elif audience.matcher_type == ATTRIBUTE_MATCHER:
+        return replace(properties, member_count=audience.member_count, refreshed_at=audience.refreshed_at)
+    if audience.matcher_type == ATTRIBUTE_MATCHER:
         has_new_matcher = "refreshed_at" not in body.fields and properties.matcher != audience.matcher
         if has_new_matcher or ("refreshed_at" in body.fields and properties.refreshed_at is None):
-            properties = replace(properties, refreshed_at=call.now)
-    return audiences.store_audience(call.db, audience, values_of(properties), call.now)
+            return replace(properties, refreshed_at=now)
+    return properties
 
 
 @operation("updateAudienceMembers", response=wrapped("audience", AUDIENCE), audit="audience")

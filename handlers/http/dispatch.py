@@ -33,10 +33,10 @@ from handlers.call import (
 from handlers.http.addresses import PathAddress
 from handlers.http.routes import Route, documented_routes
 from handlers.operation import BatchHandler, BeforeTransaction, Operation
-from handlers.services.limit_configuration import limit_configuration
+from handlers.services.limit_configuration import limit_configuration, lock_configuration
 from handlers.services.organizations.caller_rights import Admission, permitted_callers
 from handlers.settings import Settings
-from persistence import audit_log, organizations, replication, test_clocks, transactions
+from persistence import audit_log, replication, test_clocks, transactions
 from persistence.connections import TransactionDeadlineExceeded
 from persistence.engine import autocommit
 from persistence.records import Addresses
@@ -144,6 +144,8 @@ class Dispatcher:
             if organization.clock_now is not None:
                 # Records that were read together with the organization were read as of the real time: read them again.
                 first_records, now = None, organization.clock_now
+            if route.operation.changes_configuration and isinstance(callers[0], Caller):
+                first_records, organization = None, lock_configuration(db, organization)
         batch = []
         for request, caller in zip(requests, callers, strict=True):
             refusal = caller if isinstance(caller, Exception) else None
@@ -175,9 +177,7 @@ class Dispatcher:
                 try:
                     arguments = _arguments(operation, batched, hook_result)
                     if operation.changes_configuration:
-                        organization_id = call.organization.organization_id
-                        organizations.raise_configuration_version(call.db, organization_id)
-                        with limit_configuration(call.db, organization_id):
+                        with limit_configuration(call.db, call.organization.organization_id):
                             result = operation.function(call, **arguments)
                     else:
                         result = operation.function(call, **arguments)

@@ -1,14 +1,26 @@
-"""The limit of an organization's configuration, which each process keeps in memory and reloads after each change."""
+"""The lock and the limit of the configuration of an organization, which processes keep in memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
+from domain.organizations import Organization
 from domain.problems import FieldFault, InvalidRequest
+from persistence import organizations
 from persistence.configuration_sizes import BYTES_OF_RECORD, configuration_bytes
 
 MAX_CONFIGURATION_BYTES = 16 * 1024 * 1024
+
+
+def lock_configuration(db: Connection, organization: Organization) -> Organization:
+    """Raise the version of the configuration, and read the organization again; return it.
+
+    No other call can change the configuration until this one ends. What this one reads from now on has the changes of
+    the calls for which it has waited.
+    """
+    organizations.raise_configuration_version(db, organization.organization_id)
+    return organizations.find(db, organization.organization_id) or organization
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from functools import partial
 
 from handlers import loyalty_programs
 from handlers.services.ledger import accounts
+from handlers.services.webhooks import triggers
 from tests.concurrency.conftest import THREADS
 from tests.concurrency.simultaneous import run_simultaneously, statuses
 
@@ -31,3 +32,21 @@ def test_simultaneous_calls_create_the_maximum_of_loyalty_programs(shop, monkeyp
     replies = run_simultaneously([partial(administration.request, "POST", "/loyalty-programs", body)] * THREADS)
     assert statuses(replies) == {(201, None): 3, (409, "/problems/loyalty-program-limit"): THREADS - 3}
     assert len(administration.get("/loyalty-programs")["loyaltyPrograms"]) == stored_programs + 3
+
+
+def test_simultaneous_calls_create_the_maximum_of_active_triggers(shop, monkeypatch):
+    monkeypatch.setattr(triggers, "MAX_ACTIVE_TRIGGERS", 3)
+    settings = {"url": "https://example.com/hook", "eventTypes": ["member-created"]}
+    calls = [
+        partial(
+            shop.administration.request,
+            "POST",
+            "/triggers",
+            {"triggerKey": f"trigger-{number}", "type": "WebHook", "name": "Hook", "settings": settings},
+        )
+        for number in range(THREADS)
+    ]
+    # The process has the configuration without triggers in memory.
+    shop.member()
+    assert statuses(run_simultaneously(calls)) == {(201, None): 3, (409, "/problems/trigger-limit"): THREADS - 3}
+    assert shop.administration.get("/triggers")["totalCount"] == 3
