@@ -36,7 +36,8 @@ class MemberWithHoldings(NamedTuple):
 class FoundMember(NamedTuple):
     """A member with the tiers that the member holds, by program id, and the ledger of the wallet.
 
-    `awaited_types` are the types of events for which points of the member wait; empty if the query does not read them.
+    `awaited_types` are the types of events for which points of the member wait. If the query does not read them, they
+    are empty unless the organization awaits events.
     """
 
     member: Member
@@ -82,7 +83,10 @@ _AWAITED_TYPES = f"""ARRAY(
     WHERE t.organization_id = %s AND t.to_wallet_id = m.wallet_id AND {_AWAITING}
 )"""
 
-_NOTHING_AWAITED = "ARRAY[]::text[]"
+# One type, which no event has, if the organization awaits events by now.
+_ANYTHING_AWAITED = """ARRAY(
+    SELECT CAST('' AS text) FROM organizations o WHERE o.organization_id = %s AND o.awaits_events
+)"""
 
 _BY_LOYALTY_IDS = "m.loyalty_member_id = ANY(%s)"
 _BY_IDS = "m.member_id = ANY(%s::bigint[])"
@@ -242,23 +246,22 @@ def _condition(
 
 
 def find_members_of_wallets(
-    db: Connection, organization_id: int, wallet_ids: Collection[int], with_awaited_events: bool
+    db: Connection, organization_id: int, wallet_ids: Collection[int], *, awaits_events: bool
 ) -> list[FoundMember]:
     """The members who own these wallets; wallets without a member are left out.
 
-    `with_awaited_events` also reads the types of events for which points of the members wait.
+    `awaits_events` also reads the types of events for which points of the members wait.
     """
-    return _read_members(db, organization_id, _BY_WALLETS, [list(wallet_ids)], with_awaited_events)
+    return _read_members(db, organization_id, _BY_WALLETS, [list(wallet_ids)], awaits_events)
 
 
 def _read_members(
     db: Connection, organization_id: int, condition: str, values: Sequence[Any], with_awaited_events: bool
 ) -> list[FoundMember]:
     """Read the members that match a condition with the values of its parameters."""
-    statement = _select_of_members(condition, _AWAITED_TYPES if with_awaited_events else _NOTHING_AWAITED)
+    statement = _select_of_members(condition, _AWAITED_TYPES if with_awaited_events else _ANYTHING_AWAITED)
     # One for the tiers, one for the awaited types, and one for the members.
-    organization_ids = [organization_id] * (3 if with_awaited_events else 2)
-    rows = query(db, statement, (*organization_ids, *values))
+    rows = query(db, statement, (*[organization_id] * 3, *values))
     return [
         FoundMember(Member(*member), _held_tiers(held_tiers), ledger_id, awaited_types)
         for *member, ledger_id, held_tiers, awaited_types in rows

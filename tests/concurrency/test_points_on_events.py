@@ -8,12 +8,13 @@ from functools import partial
 import pytest
 from sqlalchemy import event as listeners
 
+from handlers.http import dispatch
 from handlers.services.ledger.expire import expire_next
 from persistence import organizations, transactions
 from tests.builders.campaigns import mint
 from tests.builders.statements import count
 from tests.builders.tracking import ORDER_CREATED, order, order_update, running
-from tests.concurrency.simultaneous import run_simultaneously
+from tests.concurrency.simultaneous import run_after, run_simultaneously
 
 CONFIRMED = "member-purchase-order-confirmed"
 KILLS = 5
@@ -116,3 +117,10 @@ def kill_worker_after(engine, shop, moment, statement_count):
             run_worker(engine, shop, moment)
     finally:
         listeners.remove(engine, "before_cursor_execute", kill)
+
+
+def test_a_confirmation_confirms_the_first_points_of_the_organization_that_wait(shop, member, monkeypatch):
+    # The confirmation has read the organization before any of its points wait.
+    run_after(monkeypatch, dispatch, "_admit", lambda: buy(shop, member, [1]))
+    shop.track_one(order_update(member, "order-1", "confirmed"))
+    assert balance_and_pending(shop, member) == (10, 0)

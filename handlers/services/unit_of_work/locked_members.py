@@ -1,7 +1,8 @@
 """The locked members and wallets of a unit of work."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
@@ -18,6 +19,7 @@ from handlers.services.unit_of_work.derived_events import settled_wait
 from handlers.services.unit_of_work.orders import sent_orders
 from handlers.services.unit_of_work.participants.referrals import find_usable_codes, max_referral_chain
 from persistence import member_lookups, posting, referral_uses
+from persistence.member_lookups import FoundMember
 
 # The types of derived events about movements of points.
 _MOVEMENT_EVENTS = {TRANSACTION_CREATED, POINTS_AVAILABLE, POINTS_CANCELLED, POINTS_EXPIRED}
@@ -75,15 +77,28 @@ class LockedMembers:
         self, loyalty_member_ids: Collection[str], member_ids: Collection[int], incoming: Sequence[IncomingEvent]
     ) -> None:
         """Lock and load members by their ids, and the owners of points that wait for the orders of the events."""
-        order_ids = None
-        # Points that wait are only looked up if the organization has any.
-        if self.organization.awaits_events:
-            order_ids = {order["externalId"] for order in sent_orders(incoming)}
-        self._add(
-            member_lookups.find_members(
-                self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids, lock=not self.is_dry_run
+        order_ids = {order["externalId"] for order in sent_orders(incoming)}
+
+        def find(*, awaits_events: bool) -> list[FoundMember]:
+            # Points that wait are only looked up if the organization has any.
+            return member_lookups.find_members(
+                self.db,
+                self.organization_id,
+                loyalty_member_ids,
+                member_ids,
+                order_ids if awaits_events else None,
+                lock=not self.is_dry_run,
             )
-        )
+
+        self._add(self._find(find))
+
+    def _find(self, find: Callable[..., list[FoundMember]]) -> list[FoundMember]:
+        """Find members by `find`; find them again if the organization's first points wait since it was read."""
+        awaits_events = self.organization.awaits_events
+        matches = find(awaits_events=awaits_events)
+        if awaits_events or not any(match.awaited_types for match in matches):
+            return matches
+        return find(awaits_events=True)
 
     def lock_wallets(
         self, wallet_ids: Collection[int], account_ids: Collection[int], *, loads_owners: bool = False
@@ -113,10 +128,10 @@ class LockedMembers:
         No other transaction can see these members, so `lock` need not read them.
         """
         ledger_id = self.organization.default_ledger_id or 0
-        self._add([member_lookups.FoundMember(member, held_tiers, ledger_id) for member, held_tiers in new_members])
+        self._add([FoundMember(member, held_tiers, ledger_id) for member, held_tiers in new_members])
         self._created_ids |= {member.member_id for member, _ in new_members}
 
-    def _add(self, members: Sequence[member_lookups.FoundMember]) -> None:
+    def _add(self, members: Sequence[FoundMember]) -> None:
         """Add locked or new members with their tiers, and the types of events for which their points wait."""
         for member, held_tiers, ledger_id, awaited_types in members:
             self.awaited_types.update(awaited_types)
@@ -125,9 +140,8 @@ class LockedMembers:
             for program_id, tier in held_tiers.items():
                 self._held_tiers[member.member_id, program_id] = tier
 
-    def _find_owners(self, wallet_ids: Collection[int]) -> list[member_lookups.FoundMember]:
-        awaits_events = self.organization.awaits_events
-        return member_lookups.find_members_of_wallets(self.db, self.organization_id, wallet_ids, awaits_events)
+    def _find_owners(self, wallet_ids: Collection[int]) -> list[FoundMember]:
+        return self._find(partial(member_lookups.find_members_of_wallets, self.db, self.organization_id, wallet_ids))
 
     def _may_concern_members(self, account_ids: Collection[int]) -> bool:
         """True if movements of points of these accounts require that the owners of the wallets are loaded.
