@@ -37,8 +37,8 @@ from domain.expressions.tree import (
     Node,
     Select,
     is_operator,
+    parts_with_precedence,
     precedence_of,
-    slots,
 )
 
 _EXACT_IN_DOUBLES = 2**53
@@ -76,7 +76,7 @@ class _Writer:
             return _constant(node)
         written_parts = (
             self.write(part, required_parens=1 if precedence_of(part) < required_precedence else 0)
-            for part, required_precedence in slots(node)
+            for part, required_precedence in parts_with_precedence(node)
         )
         result: dict[str, Any] = {"kind": _KINDS[type(node)]}
         for name in _NODES[result["kind"]][1]:
@@ -250,7 +250,7 @@ def _allows_operands(operator: str, count: int) -> bool:
 def _set_parens(node: Node, extra: int) -> Node:
     """Set the node's `parens`; add to the `parens` of each part the pair that its place requires, if any."""
     object.__setattr__(node, "parens", extra)
-    for part, required_precedence in slots(node):
+    for part, required_precedence in parts_with_precedence(node):
         if precedence_of(part) < required_precedence:
             object.__setattr__(part, "parens", part.parens + 1)
     return node

@@ -17,8 +17,8 @@ from domain.expressions.tree import (
     Select,
     is_operator,
     parts,
+    parts_with_precedence,
     precedence_of,
-    slots,
 )
 from domain.expressions.types import STRING, TIMESTAMP, ListOf, ObjectOf
 
@@ -170,18 +170,19 @@ class _Labeller:
         word = kind.fields[node.field].label if isinstance(kind, ObjectOf) and node.field in kind.fields else node.field
         if isinstance(target, Identifier) and scope.get(target.name) == "":
             return word
-        return f"{self.operand(target, scope, is_followed=True)} {word}".strip()
+        return f"{self.text_of_operand(target, scope, is_followed=True)} {word}".strip()
 
-    def operand(self, node: Node, scope: Scope, *, is_followed: bool = False) -> str:
-        """A part within a phrase: in parentheses if it is an operation, except a subscript.
+    def text_of_operand(self, node: Node, scope: Scope, *, is_followed: bool = False) -> str:
+        """The text of an operand in a phrase: in parentheses if the operand is an operation, except a subscript.
 
-        A part that `is_followed` by words of the phrase is also in parentheses if people would take them for its own.
+        An operand that `is_followed` by words of the phrase is also in parentheses if people would take them for its
+        own.
         """
         text = self.text(node, scope)
         is_operation = isinstance(node, FunctionCall) and is_operator(node) and node.function != "[]"
-        return f"({text})" if is_operation or (is_followed and self.is_open(node)) else text
+        return f"({text})" if is_operation or (is_followed and self.ends_with_operand(node)) else text
 
-    def is_open(self, node: Node) -> bool:
+    def ends_with_operand(self, node: Node) -> bool:
         """True if a function, macro or element ends with an operand: what follows could be taken for a part of that."""
         if isinstance(node, Macro):
             return node.function == "map"
@@ -190,7 +191,7 @@ class _Labeller:
         if is_operator(node):
             return node.function == "[]" and self.is_element(node)
         if node.function == "dyn" and node.target is None and node.args:
-            return self.is_open(node.args[0])
+            return self.ends_with_operand(node.args[0])
         return not _is_moment(node) and self.template(node).endswith("}")
 
     def is_element(self, node: FunctionCall) -> bool:
@@ -198,23 +199,24 @@ class _Labeller:
         values, index = node.args
         return isinstance(index, Constant) and isinstance(self.analysis.type_of(values), ListOf)
 
-    def operands(self, node: FunctionCall, scope: Scope) -> list[str]:
-        """The parts of a call, each in parentheses where the tree needs them or people would misread the phrase."""
+    def texts_of_operands(self, node: FunctionCall, scope: Scope) -> list[str]:
+        """The text of each operand of a call, in parentheses if the tree needs them or people would misread it."""
         if not is_operator(node):
             template = self.template(node)
-            is_list = node.target is None and node.function in _EXTREMES
+            # In "the least of a and b of c" people would misread even the last operand.
+            is_enumeration = node.target is None and node.function in _EXTREMES
             return [
-                self.operand(part, scope, is_followed=is_list or not template.endswith(f"{{{i}}}"))
-                for i, part in enumerate(parts(node))
+                self.text_of_operand(operand, scope, is_followed=is_enumeration or not template.endswith(f"{{{i}}}"))
+                for i, operand in enumerate(parts(node))
             ]
         # People would misread "a or b and c": chains inside chains are always in parentheses.
         is_chain, is_arithmetic = node.function in CHAINS, node.function in _ARITHMETIC
         result = []
-        for part, required_precedence in slots(node):
-            needs_parentheses = precedence_of(part) < required_precedence or (is_chain and _is_chain(part))
-            is_enclosed = is_operator(part) and needs_parentheses
-            text = self.text(part, scope)
-            result.append(f"({text})" if is_enclosed or (is_arithmetic and self.is_open(part)) else text)
+        for operand, min_precedence in parts_with_precedence(node):
+            needs_parentheses = precedence_of(operand) < min_precedence or (is_chain and _is_chain(operand))
+            is_enclosed = is_operator(operand) and needs_parentheses
+            text = self.text(operand, scope)
+            result.append(f"({text})" if is_enclosed or (is_arithmetic and self.ends_with_operand(operand)) else text)
         return result
 
     def call(self, node: FunctionCall, scope: Scope) -> str:
@@ -222,7 +224,7 @@ class _Labeller:
         name, args = node.function, node.args
         if node.target is None:
             if name in CHAINS:
-                return {"&&": " and ", "||": " or "}[name].join(self.operands(node, scope))
+                return {"&&": " and ", "||": " or "}[name].join(self.texts_of_operands(node, scope))
             if name == "!":
                 return self.negation(args[0], scope)
             if name == "has":
@@ -234,12 +236,12 @@ class _Labeller:
             if name == "[]":
                 return self.element(node, scope)
             if name == "-" and len(args) == 1:
-                return f"−{self.operands(node, scope)[0]}"
+                return f"−{self.texts_of_operands(node, scope)[0]}"
         return self.phrase(node, scope)
 
     def phrase(self, node: FunctionCall, scope: Scope) -> str:
         """The template of a function or operator, filled with the operands."""
-        name, values = node.function, self.operands(node, scope)
+        name, values = node.function, self.texts_of_operands(node, scope)
         if is_operator(node):
             compares_times = name in _TIMES and self.analysis.type_of(node.args[0]) == TIMESTAMP
             return (_TIMES if compares_times else _SIGNS)[name].format(*values)
@@ -253,7 +255,7 @@ class _Labeller:
     def template(self, node: FunctionCall) -> str:
         """The text for a function, with a placeholder for each operand, such as `length of {0}`.
 
-        A function that has no such text is written as a call: `name({0}, {1})`.
+        A function that has no such text is written as a call: `name({0}, {1})`, or `{0}.name({1})` for a method.
         """
         name, placeholders = node.function, [f"{{{i}}}" for i, _ in enumerate(parts(node))]
         if node.target is None and name in _EXTREMES:
@@ -279,12 +281,12 @@ class _Labeller:
         left, right = node.args
         for side, other in ((left, right), (right, left)):
             if isinstance(side, Constant) and side.value is None:
-                return f"{self.operand(other, scope)} is {'not set' if node.function == '==' else 'set'}"
+                return f"{self.text_of_operand(other, scope)} is {'not set' if node.function == '==' else 'set'}"
         return self.phrase(node, scope)
 
     def containment(self, node: FunctionCall, scope: Scope, *, positive: bool) -> str:
         """The phrase of the operator `in`, or of its negation if not `positive`."""
-        needle, values = (self.operand(argument, scope) for argument in node.args)
+        needle, values = (self.text_of_operand(argument, scope) for argument in node.args)
         values_node = node.args[1]
         if isinstance(values_node, ListLiteral):
             items = ", ".join(self.text(item, scope) for item in values_node.items)
@@ -297,19 +299,19 @@ class _Labeller:
             return self.text_of_quantifier(node, scope, "none of {0} has ({1})")
         if isinstance(node, FunctionCall):
             if node.target is not None and node.function in _NEGATED and len(node.args) == 1:
-                return _NEGATED[node.function].format(*self.operands(node, scope))
+                return _NEGATED[node.function].format(*self.texts_of_operands(node, scope))
             if node.target is None and node.function == "in":
                 return self.containment(node, scope, positive=False)
             if node.target is None and node.function == "has":
                 return f"{self.text(node.args[0], scope)} is not set"
-        return f"not {self.operand(node, scope)}"
+        return f"not {self.text_of_operand(node, scope)}"
 
     def element(self, node: FunctionCall, scope: Scope) -> str:
         """The phrase of a subscript: the place in a list, or the key of a map."""
         values, index = node.args
         if self.is_element(node) and isinstance(index, Constant) and not isinstance(index.value, str):
-            return f"element {index.value} of {self.operand(values, scope)}, counted from 0"
-        text = self.operand(values, scope, is_followed=True)
+            return f"element {index.value} of {self.text_of_operand(values, scope)}, counted from 0"
+        text = self.text_of_operand(values, scope, is_followed=True)
         if isinstance(index, Constant) and isinstance(index.value, str):
             return f"{text} {index.value}"
         return f"{text} [{self.text(index, scope)}]"
@@ -319,14 +321,14 @@ class _Labeller:
         if node.function != "map":
             return self.text_of_quantifier(node, scope, _QUANTIFIED[node.function])
         inner = self.inside(node, scope)
-        values = self.operand(node.target, scope)
+        values = self.text_of_operand(node.target, scope)
         if node.condition is not None:
             values = f"{values} with ({self.text(node.condition, inner)})"
-        return f"{self.operand(node.body, inner)} of each of {values}"
+        return f"{self.text_of_operand(node.body, inner)} of each of {values}"
 
     def text_of_quantifier(self, node: Macro, scope: Scope, template: str) -> str:
         """The template, filled with the target and the body of the macro."""
-        return template.format(self.operand(node.target, scope), self.text(node.body, self.inside(node, scope)))
+        return template.format(self.text_of_operand(node.target, scope), self.text(node.body, self.inside(node, scope)))
 
     def inside(self, node: Macro, scope: Scope) -> Scope:
         """The scope inside a macro: sentences omit the macro's own variable, and name the outer variables."""

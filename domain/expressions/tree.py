@@ -119,7 +119,7 @@ def precedence_of(node: Node) -> int:
     return CHAINS.get(node.function) or BINARY.get(node.function, MEMBER)
 
 
-def slots(node: Node) -> Iterator[tuple[Node, int]]:
+def parts_with_precedence(node: Node) -> Iterator[tuple[Node, int]]:
     """The direct parts of the node in written order, each with the lowest precedence that needs no parentheses."""
     match node:
         case Select(target=target):
@@ -161,7 +161,7 @@ def _operand_precedences(name: str, args: tuple[Node, ...]) -> tuple[int, ...]:
 
 def parts(node: Node) -> Iterator[Node]:
     """The direct parts of the node in the order of the text."""
-    return (part for part, _ in slots(node))
+    return (part for part, _ in parts_with_precedence(node))
 
 
 def all_nodes(node: Node) -> Iterator[Node]:
