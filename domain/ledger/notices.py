@@ -92,17 +92,20 @@ def complete_notices(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ExpiringAmount:
-    """The amount of a wallet that expires on a day, the first of it at `expires_at`."""
+    """The amount of a wallet that expires in a period such as a day, the first part of it at `expires_at`."""
 
     wallet_id: int
     amount: Decimal
     expires_at: datetime
 
 
-def amounts_on(
+def amounts_between(
     lots: Iterable[tuple[int, datetime, Decimal]], begin: datetime, end: datetime
 ) -> dict[int, ExpiringAmount]:
-    """The amounts by wallet that expire from `begin` on and before `end`; `lots` are (wallet, expiry, amount)."""
+    """The sum that expires of each wallet from `begin` on and before `end`, with its first expiry; by wallet id.
+
+    `lots` are (wallet id, expiry, amount).
+    """
     amounts: dict[int, ExpiringAmount] = {}
     for wallet_id, expires_at, amount in lots:
         if begin <= expires_at < end and amount:

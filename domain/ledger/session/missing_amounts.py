@@ -75,7 +75,7 @@ class MissingAmounts(Movements):
         """The amount of a transaction, pending or not, less the part that has expired."""
         expired = transaction.expired + self._expired_on_arrival.get(transaction.ledger_transaction_id, ZERO)
         expired += sum((self._expired.get(lot, ZERO) for lot in transaction.lots), ZERO)
-        return self.given_of(transaction) - expired
+        return self.original_amount_of(transaction) - expired
 
     @property
     def unearned_amounts(self) -> Mapping[int, Decimal]:
@@ -86,13 +86,13 @@ class MissingAmounts(Movements):
             if self._new_statuses.get(transaction_id) != REVERTED
         }
 
-    def given_of(self, transaction: Stored) -> Decimal:
+    def original_amount_of(self, transaction: Stored) -> Decimal:
         """The original amount of a transaction, including the part that has expired."""
         return self.amount_of(transaction) + self.released_of(transaction)
 
     def qualifying_of(self, transaction: Stored) -> Decimal:
         """The points that counted as earned by a mint at first."""
-        return self.given_of(transaction) if transaction.qualifying is None else transaction.qualifying
+        return self.original_amount_of(transaction) if transaction.qualifying is None else transaction.qualifying
 
     def missing_of(self, transaction: Stored) -> Decimal:
         """The amount of a mint that could not be clawed back yet."""
@@ -114,7 +114,7 @@ class MissingAmounts(Movements):
         if transaction.qualifying is None or not amount:
             return transaction.qualifying
         released = self.released_of(transaction)
-        qualifying = share_of(account, transaction.qualifying, amount + released, self.given_of(transaction))
+        qualifying = share_of(account, transaction.qualifying, amount + released, self.original_amount_of(transaction))
         earned_points = share_of(account, qualifying, amount, amount + released)
         if earned_points < qualifying:
             self.put(self._unearned, transaction.ledger_transaction_id, qualifying - earned_points)

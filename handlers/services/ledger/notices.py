@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from domain.event_types import POINTS_EXPIRING
-from domain.ledger.notices import ExpiringAmount, Notice, NoticeSchedule, amounts_on
+from domain.ledger.notices import ExpiringAmount, Notice, NoticeSchedule, amounts_between
 from domain.ledger.records import LedgerAccount
 from domain.organizations import OrganizationDetails
 from handlers.call import Execution
@@ -101,7 +101,7 @@ def _report_to(
         notice_events = [
             _event(account, notice, members[amount.wallet_id], amount, now)
             for notice in notices
-            for amount in amounts_on(lots, *schedule.bounds(notice.day)).values()
+            for amount in amounts_between(lots, *schedule.bounds(notice.day)).values()
         ]
         keys = [event.key for event in notice_events if event.key is not None]
         existing_keys = events.find_existing_and_reserve_ids(db, organization.organization_id, keys, order_ids=()).keys

@@ -243,15 +243,17 @@ class Reversals:
         return tuple(counts)
 
     def _decimals(self, event: LoyaltyEvent, counter: Mapping[str, Any], session: LedgerSession) -> int:
-        """The fraction digits of a count; if it counts all accounts, those of the event's mint of the same amount.
+        """How many fraction digits the amount of a count has.
 
-        If no mint has this amount any more, since a part of it was captured, they are those of the mint with the most.
+        A count of one account has the digits of this account. A count of all accounts has the digits of the account
+        into which the event minted this amount. If no mint has this amount any more, since a part of it was captured,
+        the count has the most digits of any account into which the event minted.
         """
         account_id, amount = counter["ledgerAccountId"], Decimal(counter["amount"])
         transactions = self._transactions.get(event.loyalty_event_id, {}).values()
         if account_id is None:
             minted = [transaction for transaction in transactions if transaction.transaction_type == MINT]
-            matching = [transaction for transaction in minted if session.given_of(transaction) == amount]
+            matching = [transaction for transaction in minted if session.original_amount_of(transaction) == amount]
             account_ids = [transaction.ledger_account_id for transaction in matching[:1] or minted]
         else:
             account_ids = [account_id]

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from domain.ledger.notices import NoticeSchedule, amounts_on, complete_notices
+from domain.ledger.notices import NoticeSchedule, amounts_between, complete_notices
 from tests.builders.campaigns import account
 
 MADRID = ZoneInfo("Europe/Madrid")
@@ -95,7 +95,7 @@ def test_the_amounts_of_a_day_are_added_up_by_wallet():
         (3, at("2026-03-07T12:00Z"), Decimal(9)),
         (3, noon, Decimal(1)),
     ]
-    amounts = amounts_on(lots, begin, end)
+    amounts = amounts_between(lots, begin, end)
     # The points of wallet 2 are 0, and only one lot of wallet 3 expires on the day.
     assert amounts.keys() == {1, 3}
     assert (amounts[1].wallet_id, amounts[1].amount, amounts[1].expires_at) == (1, 5 + 2, begin)

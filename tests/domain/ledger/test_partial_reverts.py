@@ -75,7 +75,7 @@ def test_a_partial_revert_of_a_pending_mint_lowers_its_amount():
     # A pending mint has added nothing to the balance, so the entry is 0: only the pending credit falls, to 6.
     assert (part.amount, part.status, part.is_partial, entries(part)) == (4, REVERTED, True, [(ANA, 0)])
     assert ledger.released_amounts == {STORED_ID: 4}
-    assert (ledger.amount_of(mint), ledger.given_of(mint)) == (6, 10)
+    assert (ledger.amount_of(mint), ledger.original_amount_of(mint)) == (6, 10)
     assert current_debit_credit(ledger) == (0, 0, 6)
 
 
@@ -188,11 +188,11 @@ def test_a_lowered_waiting_mint_frees_supply():
 def test_a_mint_that_was_lowered_earlier_keeps_its_first_amount():
     lowered_mint = stored_transaction(MINT, PENDING, amount=6, released=Decimal(4))
     ledger = session(ana=amounts(pending_credit=6))
-    assert (ledger.amount_of(lowered_mint), ledger.given_of(lowered_mint)) == (6, 10)
+    assert (ledger.amount_of(lowered_mint), ledger.original_amount_of(lowered_mint)) == (6, 10)
     part = ledger.reverse_part(lowered_mint, POINTS, Decimal(6), KEY)
     # 6 in total: 2 more than the 4 that were released earlier.
     assert part.amount == 2
-    assert (ledger.amount_of(lowered_mint), ledger.given_of(lowered_mint)) == (6 - 2, 10)
+    assert (ledger.amount_of(lowered_mint), ledger.original_amount_of(lowered_mint)) == (6 - 2, 10)
     assert ledger.released_amounts == {STORED_ID: 6}
     assert ledger.released_of(lowered_mint) == 6
     assert current_debit_credit(ledger) == (0, 0, 4)
