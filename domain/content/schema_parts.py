@@ -6,16 +6,16 @@ from typing import Any
 from domain.problems import pointer_part
 
 # Keywords whose schemas check the same value of the document as the schema with the keyword.
-_SAME_PLACE = ("not", "if", "then", "else")
-_SAME_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
-_SAME_PLACE_MAPS = ("dependentSchemas",)
+_SAME_VALUE = ("not", "if", "then", "else")
+_SAME_VALUE_LISTS = ("allOf", "anyOf", "oneOf")
+_SAME_VALUE_MAPS = ("dependentSchemas",)
 # Keywords whose schemas check values inside the value that the schema with the keyword checks.
-_INSIDE = (
+_PARTS = (
     *("items", "contains", "additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties"),
     "contentSchema",
 )
-_INSIDE_LISTS = ("prefixItems",)
-_INSIDE_MAPS = ("properties", "patternProperties")
+_PART_LISTS = ("prefixItems",)
+_PART_MAPS = ("properties", "patternProperties")
 _UNUSED_MAPS = ("$defs", "definitions")
 
 Schemas = Mapping[str, Any]
@@ -29,13 +29,13 @@ def subschemas(schema: Any) -> dict[str, Any]:
 
 def patterns_of(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Every regular expression of a schema, with the pointer to it."""
-    for place, subschema in _iterate(schema, ""):
+    for pointer, subschema in _iterate(schema, ""):
         if isinstance(subschema, dict):
             if isinstance(subschema.get("pattern"), str):
-                yield f"{place}/pattern", subschema["pattern"]
+                yield f"{pointer}/pattern", subschema["pattern"]
             if isinstance(subschema.get("patternProperties"), dict):
                 for pattern in subschema["patternProperties"]:
-                    yield f"{place}/patternProperties/{pointer_part(pattern)}", pattern
+                    yield f"{pointer}/patternProperties/{pointer_part(pattern)}", pattern
 
 
 def target_of(reference: Any) -> str | None:
@@ -45,66 +45,66 @@ def target_of(reference: Any) -> str | None:
     return reference[1:]
 
 
-def schemas_of_same_value(place: str, schemas: Schemas) -> list[str]:
-    """The schemas that check the same value of a document as the schema at `place`."""
-    schema = schemas[place]
+def schemas_of_same_value(pointer: str, schemas: Schemas) -> list[str]:
+    """The schemas that check the same value of a document as the schema at `pointer`."""
+    schema = schemas[pointer]
     if not isinstance(schema, dict):
         return []
-    places = [f"{place}/{key}" for key in _SAME_PLACE if key in schema]
-    for key in _SAME_PLACE_LISTS:
-        places += [f"{place}/{key}/{index}" for index in range(len(schema.get(key, ())))]
-    for key in _SAME_PLACE_MAPS:
-        places += [f"{place}/{key}/{pointer_part(name)}" for name in schema.get(key, ())]
+    pointers = [f"{pointer}/{key}" for key in _SAME_VALUE if key in schema]
+    for key in _SAME_VALUE_LISTS:
+        pointers += [f"{pointer}/{key}/{index}" for index in range(len(schema.get(key, ())))]
+    for key in _SAME_VALUE_MAPS:
+        pointers += [f"{pointer}/{key}/{pointer_part(name)}" for name in schema.get(key, ())]
     if "$ref" in schema:
-        places.append(str(target_of(schema["$ref"])))
-    return [other_place for other_place in places if other_place in schemas]
+        pointers.append(str(target_of(schema["$ref"])))
+    return [other for other in pointers if other in schemas]
 
 
-def schemas_of_parts(place: str, schemas: Schemas) -> list[str]:
-    """The schemas of `items`, `additionalProperties`, `patternProperties` and the like of the schema at `place`.
+def schemas_of_parts(pointer: str, schemas: Schemas) -> list[str]:
+    """The schemas of `items`, `additionalProperties`, `patternProperties` and the like of the schema at `pointer`.
 
-    They check parts of the value that this schema checks, and several may check the same part.
+    These schemas check parts of the value that the schema at `pointer` checks, and several may check the same part.
     `schema_groups_of_parts` has the schemas of `properties` and `prefixItems`.
     """
-    schema = schemas[place]
+    schema = schemas[pointer]
     if not isinstance(schema, dict):
         return []
-    places = [f"{place}/{key}" for key in _INSIDE]
-    places += [f"{place}/patternProperties/{pointer_part(name)}" for name in schema.get("patternProperties", ())]
-    return [other_place for other_place in places if other_place in schemas]
+    pointers = [f"{pointer}/{key}" for key in _PARTS]
+    pointers += [f"{pointer}/patternProperties/{pointer_part(name)}" for name in schema.get("patternProperties", ())]
+    return [other for other in pointers if other in schemas]
 
 
-def schema_groups_of_parts(place: str, schemas: Schemas) -> Iterator[list[str]]:
-    """The schemas of `properties`, and those of `prefixItems`, of the schema at `place`, as one group for each keyword.
+def schema_groups_of_parts(pointer: str, schemas: Schemas) -> Iterator[list[str]]:
+    """The schemas of `properties` in the schema at `pointer`, and the schemas of `prefixItems`, each as one group.
 
-    They check parts of the value that this schema checks; at most one schema of a group checks the same part.
+    The schemas of a group check parts of the value that the schema at `pointer` checks, each another part.
     """
-    schema = schemas[place]
+    schema = schemas[pointer]
     if isinstance(schema, dict):
         for key in ("properties", "prefixItems"):
             names = schema.get(key, ())
             parts = range(len(names)) if isinstance(names, list) else map(pointer_part, names)
-            places = [f"{place}/{key}/{part}" for part in parts]
-            if group := [other_place for other_place in places if other_place in schemas]:
+            pointers = [f"{pointer}/{key}/{part}" for part in parts]
+            if group := [other for other in pointers if other in schemas]:
                 yield group
 
 
-def _iterate(schema: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """The schema at the pointer `place` and all schemas in it, with their pointers."""
-    todo = [(place, schema)]
+def _iterate(schema: Any, pointer: str) -> Iterator[tuple[str, Any]]:
+    """Yield the schema at a pointer and all schemas in it, each with its pointer."""
+    todo = [(pointer, schema)]
     while todo:
-        place, schema = todo.pop()
-        if isinstance(schema, bool) and place:
-            yield place, schema
+        pointer, schema = todo.pop()
+        if isinstance(schema, bool):
+            yield pointer, schema
         if not isinstance(schema, dict):
             continue
-        yield place, schema
-        for key in (*_SAME_PLACE, *_INSIDE):
+        yield pointer, schema
+        for key in (*_SAME_VALUE, *_PARTS):
             if key in schema:
-                todo.append((f"{place}/{key}", schema[key]))
-        for key in (*_SAME_PLACE_LISTS, *_INSIDE_LISTS):
+                todo.append((f"{pointer}/{key}", schema[key]))
+        for key in (*_SAME_VALUE_LISTS, *_PART_LISTS):
             if isinstance(schema.get(key), list):
-                todo.extend((f"{place}/{key}/{index}", subschema) for index, subschema in enumerate(schema[key]))
-        for key in (*_SAME_PLACE_MAPS, *_INSIDE_MAPS, *_UNUSED_MAPS):
+                todo.extend((f"{pointer}/{key}/{index}", subschema) for index, subschema in enumerate(schema[key]))
+        for key in (*_SAME_VALUE_MAPS, *_PART_MAPS, *_UNUSED_MAPS):
             if isinstance(schema.get(key), dict):
-                todo.extend((f"{place}/{key}/{pointer_part(name)}", part) for name, part in schema[key].items())
+                todo.extend((f"{pointer}/{key}/{pointer_part(name)}", part) for name, part in schema[key].items())
