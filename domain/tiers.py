@@ -54,9 +54,8 @@ class TierSchedule:
 
     def counted_points(self, points: Points, at: datetime) -> Decimal:
         """The member's points that count at a moment."""
-        return (
-            ZERO if self.ledger_account_id is None else self.policy.counted_points(points(self.ledger_account_id), at)
-        )
+        account_id = self.ledger_account_id
+        return ZERO if account_id is None else self.policy.counted_points(points(account_id), at)
 
     def tier_of(self, points: Points, at: datetime) -> int | None:
         """The tier that a member reaches at a moment."""
@@ -188,7 +187,10 @@ class TierHold:
     kind: str = FIXED
 
     def held_tier(self, schedule: TierSchedule | None, points: Points, at: datetime) -> HeldTier | None:
-        """The tier that the hold results in; without a `schedule`, as the program is inactive, points do not count."""
+        """The tier of a member with this hold; None if the hold has ended and points give no tier.
+
+        `schedule` is None if the program is inactive: then points do not count.
+        """
         if self.kind == FIXED:
             return HeldTier(self.loyalty_tier_id, is_manual=True, expires_at=self.expires_at)
         floor = TierFloor(self.loyalty_tier_id, self.expires_at)
@@ -387,12 +389,10 @@ def _next_tier(
 
     `reached_points` are the counted points, or the points that the member's tier requires if those are more.
     """
-    if schedule.ledger_account_id is None:
-        return None
     requirements = [step.min_required_points for step in schedule.steps if step.min_required_points > reached_points]
-    if not requirements:
+    required_points = min(requirements, default=None)
+    if schedule.ledger_account_id is None or required_points is None:
         return None
-    required_points = min(requirements)
     next_tier_id = schedule.tier_at(required_points)
     tier = None if next_tier_id is None else tiers.get(next_tier_id)
     if tier is None:

@@ -51,7 +51,7 @@ class CouponLot:
 
     @property
     def unused_amount(self) -> Decimal:
-        """The amount that can still be used, unless the lot has expired; zero if more is used than assigned."""
+        """The assigned amount less the used one, at least zero, even if the lot has expired."""
         return max(ZERO, self.amount - self.amount_used)
 
     def has_expired(self, at: datetime) -> bool:

@@ -69,7 +69,8 @@ class Progress:
         """The result of counting `amount`, or less, if only `remaining` more achievements are possible."""
         if amount <= 0 or remaining <= 0:
             return Advance(self, self, 0, 0)
-        # Counting ends with the last achievement; if a reversal left more counts, one more achieves the goal.
+        # Counting ends with the last possible achievement. After a reversal the count can already be beyond that: then
+        # one is counted, and achieves the goal.
         maximum = max(1, (self.times_achieved + remaining) * self.goal - self.counted)
         count = self.counted + min(amount, maximum)
         achieved = min(max(0, count // self.goal - self.times_achieved), remaining)
