@@ -141,7 +141,7 @@ class DryRun:
                 account_id: unit.ledger.holding(member.wallet_id, account_id).available
                 for account_id in unit.configuration.accounts
             },
-            badges=unit.badges.variables(member.member_id) if unit.configuration.badges else {},
+            badges=unit.badges.balances_by_key(member.member_id) if unit.configuration.badges else {},
             tiers=tiers,
         )
 

@@ -42,8 +42,8 @@ class BadgeWork:
         self._has_loaded_for_reversal = False
         self._ids_to_reserve = _FIRST_IDS
 
-    def variables(self, member_id: int) -> Mapping[str, Decimal]:
-        """The variable `badges`: the member's balance of every badge, by its key."""
+    def balances_by_key(self, member_id: int) -> Mapping[str, Decimal]:
+        """The member's balance of every badge, by the key of the badge: the variable `badges` of expressions."""
         return {
             badge.badge_key: Decimal(self._balances.balance(member_id, badge_id))
             for badge_id, badge in self._badges.items()

@@ -316,7 +316,7 @@ def _context(
     return context_of(
         member,
         balances=balances_by_name(unit.ledger, member.wallet_id, unit.configuration.accounts.values()),
-        badges=unit.badges.variables(member.member_id) if unit.configuration.badges else {},
+        badges=unit.badges.balances_by_key(member.member_id) if unit.configuration.badges else {},
         audience_keys=audiences,
         tier_keys=tiers,
         now=unit.now,

@@ -80,8 +80,8 @@ class MissionWork:
         self._to_report: list[MissionMove] = []
         self._errors: list[RuleError] = []
 
-    def variables(self, member_id: int) -> dict[str, Any]:
-        """The member's progress for expressions: every mission by its key."""
+    def progress_by_key(self, member_id: int) -> dict[str, Any]:
+        """The member's progress in every mission, by the key of the mission: the variable `missions` of expressions."""
         by_key = {}
         for key, compiled in self._missions_by_key.items():
             progress = self._state.progress(member_id, compiled.mission).progress
