@@ -16,7 +16,7 @@ from sqlalchemy import Connection, text
 
 from bench import load, scale, single_calls
 from bench.processor_time import ProcessorTimes
-from bench.scale import Place
+from bench.scale import ServedWorld
 from persistence.engine import autocommit
 
 SETTINGS: tuple[Mapping[str, str], ...] = (
@@ -37,18 +37,18 @@ WHERE c.relname = ANY(:tables)
 
 
 def main() -> None:
-    """Fill, measure, and print the tables."""
+    """Fill a database with purchases, measure its size and the cost of a purchase, and print both as tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--members", type=int, default=100_000)
     parser.add_argument("--purchases", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=8, help="how long each measurement takes")
     options = parser.parse_args()
     with ExitStack() as stack:
-        place = scale.make_place(
+        served = scale.serve_world(
             stack, lambda engine, world: scale.fill(engine, world, options.members, options.purchases)
         )
-        with autocommit(place.engine).connect() as db:
-            total = sum(scale.sizes(place.engine).values())
+        with autocommit(served.engine).connect() as db:
+            total = sum(scale.sizes(served.engine).values())
             indexes, random_indexes = db.execute(text(_INDEX_BYTES), {"tables": list(scale.GROWING)}).one()
             print("| what | bytes for each purchase |\n|---|---|")
             for name, size in (("all", total), ("indexes", indexes), ("indexes read at random", random_indexes)):
@@ -57,18 +57,18 @@ def main() -> None:
                 "\n| settings | purchases | WAL KB of a purchase | CPU ms: server | PostgreSQL |\n|---|---|---|---|---|"
             )
             for settings in SETTINGS:
-                _measure(db, place, settings, options.seconds)
+                _measure(db, served, settings, options.seconds)
 
 
-def _measure(db: Connection, place: Place, settings: Mapping[str, str], seconds: float) -> None:
-    """Track purchases with these settings of PostgreSQL after a checkpoint; print a row of the table."""
+def _measure(db: Connection, served: ServedWorld, settings: Mapping[str, str], seconds: float) -> None:
+    """Track purchases with these settings of PostgreSQL after a checkpoint; print them as a row."""
     for name, value in settings.items():
         db.execute(text(f"ALTER SYSTEM SET {name} = {value}"))
     db.execute(text("SELECT pg_reload_conf()"))
     db.execute(text("CHECKPOINT"))
     before = db.execute(text("SELECT pg_current_wal_insert_lsn()")).scalar_one()
-    make_request = single_calls.events_of(place.world, place.numbers)
-    result, time = ProcessorTimes(place.engine).measure(load.closed_loop, place.port, 8, seconds, make_request)
+    make_request = single_calls.events_of(served.world, served.numbers)
+    result, time = ProcessorTimes(served.engine).measure(load.closed_loop, served.port, 8, seconds, make_request)
     log_bytes = db.execute(
         text("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), :before)"), {"before": before}
     ).scalar_one()

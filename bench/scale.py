@@ -126,7 +126,7 @@ _SEQUENCES = [("members", "member_id"), ("wallets", "wallet_id"), *(id_column[:2
 
 
 @dataclass(frozen=True)
-class Place:
+class ServedWorld:
     """A world with a server on it."""
 
     world: World
@@ -191,9 +191,9 @@ def sizes(engine: Engine) -> dict[str, int]:
         return {row[0]: row[1] for row in db.execute(sized)}
 
 
-def _kinds(place: Place) -> dict[str, load.MakeRequest]:
+def _kinds(served: ServedWorld) -> dict[str, load.MakeRequest]:
     """Requests of each kind of call."""
-    world, chance = place.world, random.Random(2)
+    world, chance = served.world, random.Random(2)
     members = "/v2/members"
     accounts = f"/v2/organizations/{world.organization.organization_id}/ledgers/{world.organization.ledger_id}/accounts"
 
@@ -204,11 +204,11 @@ def _kinds(place: Place) -> dict[str, load.MakeRequest]:
         return lambda: load.request("GET", path, world.token)
 
     return {
-        "track an event": single_calls.events_of(world, place.numbers),
-        "track 100 events": single_calls.events_of(world, place.numbers, 100),
+        "track an event": single_calls.events_of(world, served.numbers),
+        "track 100 events": single_calls.events_of(world, served.numbers, 100),
         "mint points": single_calls.mints_of(world),
-        ASSIGN: place.book.assignments(world),
-        USE: place.book.uses(world),
+        ASSIGN: served.book.assignments(world),
+        USE: served.book.uses(world),
         "read a member": single_calls.reads_of(world),
         "a member's timeline": of_member("/timeline"),
         "a member's events": of_member("/events"),
@@ -218,13 +218,13 @@ def _kinds(place: Place) -> dict[str, load.MakeRequest]:
     }
 
 
-def _milliseconds(place: Place, kind: str, seconds: float) -> float:
+def _milliseconds(served: ServedWorld, kind: str, seconds: float) -> float:
     """The mean time of a call, of eight clients that make it all the time."""
-    kinds = _kinds(place)
+    kinds = _kinds(served)
     if kind == USE:
         # Enough to be used.
-        load.closed_loop(place.port, 8, 2 * seconds, kinds[ASSIGN])
-    result = load.closed_loop(place.port, 8, seconds, kinds[kind])
+        load.closed_loop(served.port, 8, 2 * seconds, kinds[ASSIGN])
+    result = load.closed_loop(served.port, 8, seconds, kinds[kind])
     if result.failures:
         sys.exit(f"{kind}: {result.statuses}")
     return 8000 / result.rate
@@ -239,9 +239,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     with ExitStack() as stack:
-        small = make_place(stack, lambda engine, world: fill(engine, world, tracking.MEMBERS, options.purchases // 100))
+        small = serve_world(
+            stack, lambda engine, world: fill(engine, world, tracking.MEMBERS, options.purchases // 100)
+        )
         began = time.perf_counter()
-        full = make_place(stack, lambda engine, world: fill(engine, world, options.members, options.purchases))
+        full = serve_world(stack, lambda engine, world: fill(engine, world, options.members, options.purchases))
         print(
             f"{options.members:,} members and {options.purchases:,} purchases in {time.perf_counter() - began:.0f} s\n"
         )
@@ -252,8 +254,8 @@ def main() -> None:
         for kind in _kinds(full):
             times: tuple[list[float], list[float]] = [], []
             for _ in range(options.rounds):
-                for place, durations in zip((small, full), times, strict=True):
-                    durations.append(_milliseconds(place, kind, options.seconds))
+                for served, durations in zip((small, full), times, strict=True):
+                    durations.append(_milliseconds(served, kind, options.seconds))
             before, after = map(statistics.median, times)
             print(f"| {kind} | {before:.2f} | {after:.2f} | {after / before:.2f} |", flush=True)
         with full.engine.connect() as db:
@@ -263,7 +265,7 @@ def main() -> None:
         print(f"\n`loyalty verify`, the ledger: {duration:.0f} s, {len(faults)} faults")
 
 
-def make_place(stack: ExitStack, prepare: Callable[[Engine, World], World]) -> Place:
+def serve_world(stack: ExitStack, prepare: Callable[[Engine, World], World]) -> ServedWorld:
     """A database of its own with a server; the campaign and the book are those of `bench.single_calls`."""
     world, engine = stack.enter_context(tracking.new_world())
     world = prepare(engine, world)
@@ -273,7 +275,7 @@ def make_place(stack: ExitStack, prepare: Callable[[Engine, World], World]) -> P
     tracking.add_campaign(client, world)
     book = single_calls.add_book(client, world, engine)
     load.closed_loop(port, 8, 3, single_calls.events_of(world, numbers))
-    return Place(world, engine, port, numbers, book)
+    return ServedWorld(world, engine, port, numbers, book)
 
 
 if __name__ == "__main__":
