@@ -23,9 +23,9 @@ ORGANIZATION: ColumnElement[int] = bindparam("organization_id")
 
 
 def is_same(table: Any, other: Any, *names: str) -> ColumnElement[bool]:
-    """The condition that a row of the table has the organization and the values of these columns of another row.
+    """The condition that a row of `table` equals `other` in its organization and in the columns `names`.
 
-    `other` is the table of that row, or a record.
+    `other` is another table, whose rows are compared, or a record.
     """
     values = getattr(other, "c", other)
     return and_(*(table.c[name] == getattr(values, name) for name in ("organization_id", *names)))

@@ -223,13 +223,15 @@ def _boolean(column_type: Any, value: Any) -> bool:
 
 
 def _text(column_type: Any, text: Any) -> str:
-    # Lone surrogates raise a ValueError of their own.
+    """The text; raises ValueError unless it is a text that PostgreSQL can store."""
+    # `encode` raises a ValueError for lone surrogates.
     if isinstance(text, str) and b"\0" not in text.encode():
         return text
     raise ValueError
 
 
 def _moment(column_type: Any, text: Any) -> datetime:
+    """The moment; raises ValueError unless the text is exactly what `_json_value` writes for it, with a time zone."""
     value = datetime.fromisoformat(_text(column_type, text))
     if value.tzinfo is not None and _json_value(value) == text:
         return value
@@ -237,6 +239,7 @@ def _moment(column_type: Any, text: Any) -> datetime:
 
 
 def _decimal(column_type: Any, text: Any) -> Decimal:
+    """The number; raises ValueError or ArithmeticError unless `_json_value` writes this text for it."""
     value = Decimal(_text(column_type, text))
     if value.is_finite() and _json_value(value) == text:
         *_, exponent = value.as_tuple()

@@ -186,23 +186,24 @@ class _Query:
             documents.c.deleted_at.is_(None),
         )
 
-    def _in_series(self, field: str) -> tuple[ColumnElement[bool], ...]:
-        """The conditions that a value belongs to the series of the field."""
+    def _is_value_of(self, field: str) -> tuple[ColumnElement[bool], ...]:
+        """The conditions that a row of `values` is a value of the field, in the searched locale and status."""
         return values.c.organization_id == self._organization_id, values.c.series == self.series(field)
 
     def _intersection(self) -> CTE | None:
         """The ids of the documents that meet all conditions; None if there are no conditions."""
         search, ids = self.search, values.c.content_document_id.label("id")
         parts = [
-            select(ids).where(*self._in_series(field), self._is_one_of(field, texts))
+            select(ids).where(*self._is_value_of(field), self._is_one_of(field, texts))
             for field, texts in search.facets.items()
         ]
-        parts += [select(ids).where(*self._in_series(bounds.field), *_within(bounds)) for bounds in search.ranges]
+        parts += [select(ids).where(*self._is_value_of(bounds.field), *_within(bounds)) for bounds in search.ranges]
         if search.words:
             id_ = documents.c.content_document_id.label("id")
             parts.append(select(id_).where(*self._scope(), documents.c.search.bool_op("@@")(self._words())))
         if not parts:
             return None
+        # INTERSECT removes duplicates; for one part DISTINCT has to, as a document can have several of the values.
         matching = intersect(*parts) if len(parts) > 1 else parts[0].distinct()
         # Materialized, since the statement of the facets uses it once for each field.
         return matching.cte("matching").prefix_with("MATERIALIZED")
@@ -255,7 +256,7 @@ class _Query:
         """The statement for documents whose first value of the field is in the column, and in no earlier column."""
         id_ = values.c.content_document_id
         statement = select(id_).where(
-            *self._in_series(key.field),
+            *self._is_value_of(key.field),
             values.c.position == 0,
             column.is_not(None),
             *(earlier_column.is_(None) for earlier_column in earlier_columns),
@@ -272,7 +273,7 @@ class _Query:
         has_value = (
             select(values.c.content_document_id)
             .where(
-                *self._in_series(key.field),
+                *self._is_value_of(key.field),
                 values.c.position == 0,
                 values.c.content_document_id == id_,
                 *([columns[0].is_not(None)] if len(columns) == 1 else []),

@@ -231,11 +231,11 @@ def find_next_lots(
     at: datetime,
     limit: int,
 ) -> list[CouponLot]:
-    """The next lots of the range at `at`, up to `limit` of each member, in the order of use.
+    """The lots that a use at `at` takes next from the range, up to `limit` of each member, in the order of use.
 
     `after` has the members, each with the last lot that was read before, or None.
     """
-    # Lots that expire at `at` cannot be used any more.
+    # Lots that expire at `at` cannot be used any more: their expiry is at the start, not after it.
     first_expiry = "-infinity" if lot_range.with_expired else at
     starts = [
         {"member_id": member_id, "expired_at": first_expiry, "created_at": "infinity", "lot_id": 0}

@@ -155,9 +155,11 @@ def find_or_create(home: Path) -> Cluster:
 
 
 def _find_or_place(directory: Path) -> Cluster:
-    """Return the cluster of a directory, or make a place for it elsewhere if the account cannot reach the directory.
+    """Return the cluster of a directory, whose data may be in another place.
 
-    The file `location` in the directory has the path of the other place.
+    If the caller is root, PostgreSQL runs as another user, the `account`. For a user who cannot enter the directory,
+    a place for new data is made elsewhere, and the file `location` in the directory gets its path. Raises EmbeddedError
+    if the user cannot enter a directory that has data already, or the other place.
     """
     pointer = directory / "location"
     base = Path(pointer.read_text()) if pointer.exists() else directory
@@ -170,6 +172,7 @@ def _find_or_place(directory: Path) -> Cluster:
             "let this user enter it"
         )
     _ELSEWHERE.mkdir(parents=True, exist_ok=True, mode=0o755)
+    # The prefix is only for people: the name of the directory that contains the home of the data.
     base = Path(tempfile.mkdtemp(prefix=f"{directory.parent.parent.name}-", dir=_ELSEWHERE))
     base.chmod(0o755)
     if not account.can("-x", base):
@@ -184,9 +187,9 @@ def start(cluster: Cluster, options: Mapping[str, str]) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while True:
         if postmaster.is_alive(cluster.data):
-            # Else it is starting or stopping, on behalf of a process that was killed.
             if postmaster.is_ready(cluster.data):
                 return
+            # Alive and not ready: a process that was killed had begun to start or stop it. Wait for that.
         elif _start_now(cluster, options):
             return
         if time.monotonic() > deadline:
