@@ -102,7 +102,7 @@ def _batch_item(item: Any) -> DocumentWrite | InvalidRequest:
 def get_document(
     call: Call, collection: ContentCollection, document: DocumentAddress, query: Mapping[str, Any]
 ) -> ContentDocument:
-    """One version of a document."""
+    """The version of a document in one locale."""
     return version_of(call, collection, document, query["locale"])
 
 
@@ -114,7 +114,7 @@ def update_document(
     query: Mapping[str, Any],
     body: Changes[DocumentProperties],
 ) -> ContentDocument:
-    """Change the sent fields of one version of a document."""
+    """Change the sent fields of a document's version in one locale."""
     return change_version(call, collection, document, query["locale"], body)
 
 
@@ -122,7 +122,7 @@ def update_document(
 def delete_document(
     call: Call, collection: ContentCollection, document: DocumentAddress, query: Mapping[str, Any]
 ) -> ContentDocument:
-    """Delete one version of a document; the versions for other locales stay."""
+    """Delete the version of a document in one locale; the versions in other locales stay."""
     collection = collections.increment_content_version(call.db, collection)
     version = version_of(call, collection, document, query["locale"], lock=True)
     deleted_version = documents.delete(call.db, version, call.now)
@@ -143,5 +143,5 @@ def list_document_locales(call: Call, collection: ContentCollection, document: D
 def upsert_document_locale(
     call: Call, collection: ContentCollection, document: DocumentAddress, locale: str, body: Changes[DocumentProperties]
 ) -> ContentDocument:
-    """Create or change the version of a document for a locale."""
+    """Create or change the version of a document in one locale."""
     return write_version(call, collection, document, locale, body)

@@ -341,7 +341,10 @@ def _command(operation: Operation, request: Request) -> Any:
 
 
 def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], max_items: int) -> None:
-    """Run the batch handler for calls without an outcome; calls that exceed `max_items` have to run individually."""
+    """Run the batch handler once for the open calls, those without an outcome.
+
+    A call that cannot share its batch with other open calls, or brings it above `max_items`, gets NotBatchable.
+    """
     open_calls = [batched for batched in batch if batched.outcome is None]
     if len(open_calls) > 1:
         items = 0
@@ -356,6 +359,7 @@ def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], max_
         return
     results = handler.run([batched.call for batched in open_calls], [batched.requested for batched in open_calls])
     for batched, result in zip(open_calls, results, strict=True):
+        # A refused call is complete; the outcome of the others will be a response with the result.
         if isinstance(result, Exception):
             batched.outcome = result
         else:

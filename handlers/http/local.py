@@ -72,7 +72,7 @@ class LocalApi:
         return frozenset(name for name in self.fields_of(operation) if f"/{name}" in faulty_pointers)
 
     def faults_of_body(self, operation: OperationName, body: Any) -> list[FieldFault]:
-        """The faults of a body according to its document."""
+        """The faults of a request body, by the OpenAPI document of the operation."""
         faults: list[FieldFault] = []
         self._read_body(operation, body, faults)
         return faults

@@ -315,7 +315,7 @@ class Body(Shape, Generic[Command]):
         return Changes(self.command, self._load_fields(body))
 
     def _load_fields(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert the fields of a body to values, by the Python name; raises InvalidRequest with all faults."""
+        """Convert the fields of a body to values, keyed by Python name; raises InvalidRequest with all faults."""
         values: dict[str, Any] = {}
         faults = []
         for wire, value in body.items():
@@ -330,7 +330,7 @@ class Body(Shape, Generic[Command]):
             except UnusableText as error:
                 faults.append(FieldFault(f"{wire} {error}", pointer=f"/{wire}"))
             except ValueError:
-                # Of the texts that a document allows, only dates can still be impossible.
+                # The OpenAPI document has already refused all other wrong texts: only a date can still be impossible.
                 faults.append(FieldFault(f"{wire} is not between the years 1 and 9999", pointer=f"/{wire}"))
         if faults:
             raise InvalidRequest(faults)

@@ -117,7 +117,8 @@ def search_response(collection: ContentCollection, query: Mapping[str, Any], pag
 def _in_type_of_field(field_type: str | None, counts: Iterable[tuple[str, int]]) -> Iterator[tuple[Any, int]]:
     """Values of a field with their counts, in the type of the field; a value of another type stays a text.
 
-    So does a text that is not the canonical text of its number, since it would not be found by this number.
+    A text such as `1.0`, which is not how its number is written, stays a text, too: a search for the number would not
+    find it.
     """
     for value, count in counts:
         if field_type == BOOLEAN and value in ("true", "false"):

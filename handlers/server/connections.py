@@ -102,7 +102,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         self._has_received_bytes = True
         super().data_received(data)
         if self._body_receiver is not None and self in self.worker.silent:
-            self._restart_silence()
+            self._mark_as_silent()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove a closed connection from the silent ones, and cancel its time limit."""
@@ -139,8 +139,9 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
             self.transport.abort()
 
     def _on_headers_complete(self) -> Any:
-        # Requests without a body are complete in the same call of the parser.
-        self._restart_silence()
+        """Restart the time limit and the counts of chunks for the body of a request."""
+        # Before `super()`, since that already completes a request without a body.
+        self._mark_as_silent()
         self._chunk_count = self._chunk_bytes = 0
         return super()._on_headers_complete()
 
@@ -173,7 +174,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]
         self.worker.silent.pop(self, None)
         super()._on_message_complete()
 
-    def _restart_silence(self) -> None:
+    def _mark_as_silent(self) -> None:
         """Move the connection to the end of the silent ones; restart the time limit of its request and response."""
         self.worker.silent.pop(self, None)
         self.worker.silent[self] = None

@@ -66,7 +66,7 @@ def remove_all_keys(db: Connection) -> list[str]:
 def _lock_keys(db: Connection, required_ids: Collection[str]) -> list[SigningKey]:
     """Lock the keys for a change; return all of them, the newest first.
 
-    Raises KeyRefused if there is no key with one of the `required_ids`.
+    Raises KeyRefused if any of the `required_ids` is not the id of a key.
     """
     organizations.lock_signing_keys(db)
     keys = organizations.find_signing_keys(db)

@@ -59,6 +59,7 @@ class _Batch:
     def __init__(self, unit: UnitOfWork, book: BookTerms, command: CouponCommand) -> None:
         self._unit = unit
         self._coupons = unit.coupons
+        # Read again: locked by the unit, and with the coupons of its members.
         self._book = unit.coupons.loader.find_book(coupon_book_id=book.coupon_book_id)
         self._command = command
 

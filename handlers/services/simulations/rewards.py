@@ -113,8 +113,8 @@ def _gifts_of(effects: Sequence[Mapping[str, Any]], candidate: _Candidate) -> li
 
 def _candidates(run: DryRun, response: Mapping[str, Any]) -> list[_Candidate]:
     """The actions that lack only a greater total, according to the explanations of the event."""
-    name, total = run.scenario.part_with_total, run.scenario.total
-    if name is None or total is None:
+    payload_part, total = run.scenario.part_with_total, run.scenario.total
+    if payload_part is None or total is None:
         return []
     # By campaign and missing amount.
     action_ids_by_key: dict[tuple[int, Decimal], set[int]] = {}
@@ -122,7 +122,7 @@ def _candidates(run: DryRun, response: Mapping[str, Any]) -> list[_Candidate]:
     for explanation in response["explain"]:
         campaign = campaigns.get(explanation["campaignId"])
         if campaign is not None and not explanation["applied"]:
-            for action_id, shortfall in _missing_totals(campaign, explanation, name, total):
+            for action_id, shortfall in _missing_totals(campaign, explanation, payload_part, total):
                 action_ids_by_key.setdefault((explanation["campaignId"], shortfall), set()).add(action_id)
     return [
         _Candidate(campaigns[campaign_id], frozenset(action_ids), shortfall)
@@ -131,23 +131,25 @@ def _candidates(run: DryRun, response: Mapping[str, Any]) -> list[_Candidate]:
 
 
 def _missing_totals(
-    campaign: CompiledCampaign, explanation: Mapping[str, Any], name: str, total: Decimal
+    campaign: CompiledCampaign, explanation: Mapping[str, Any], payload_part: str, total: Decimal
 ) -> Iterator[tuple[int, Decimal]]:
-    """The ids of actions that lack only a greater total, each with the missing amount.
+    """Yield the actions that may apply with a greater total, as (id, amount that the total lacks).
 
-    `name` is the part of the payload that has the `total`. The explanation is about one action, or the whole campaign.
+    The explanation is about one action, which must lack only a greater total. Or it is about the whole campaign, which
+    must lack only its minimum spend: its actions are not evaluated yet, so all of them may apply. `payload_part` is the
+    field of the payload that has the `total`: `order` or `payment`.
     """
     action_id, min_spend = explanation["actionId"], campaign.campaign.min_spend_value
     if action_id is None:
         # The spend is the last restriction that is checked, so the campaign meets all other restrictions.
         if explanation["reason"]["code"] == "MIN_SPEND" and min_spend is not None:
             for action in campaign.actions:
-                thresholds = [TotalThreshold(min_spend), *thresholds_of(action.node, name)]
+                thresholds = [TotalThreshold(min_spend), *thresholds_of(action.node, payload_part)]
                 yield action.action.action_id, max(threshold.shortfall(total) for threshold in thresholds)
         return
     for action in campaign.actions:
         if action.action.action_id == action_id:
-            threshold = only_false_threshold(action.node, explanation["trace"], name)
+            threshold = only_false_threshold(action.node, explanation["trace"], payload_part)
             if threshold is not None:
                 yield action_id, threshold.shortfall(total)
 

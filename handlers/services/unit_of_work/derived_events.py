@@ -249,7 +249,8 @@ class LedgerEvents:
 def tier_points_of(session: LedgerSession, earnings: Earnings, wallet_id: int, ledger_account_id: int) -> TierPoints:
     """The current points of a wallet in one account, as tiers need them.
 
-    `earnings` are the stored earnings of all wallets; only tiers by earned points of a period need them.
+    `earnings` has the stored earnings of all wallets. It can be empty if no tier depends on the points earned in a
+    period.
     """
     balance = session.holding(wallet_id, ledger_account_id)
     stored_earnings = earnings.get((wallet_id, ledger_account_id), ())
