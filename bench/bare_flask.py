@@ -49,6 +49,7 @@ _local = threading.local()
 
 
 def _ask(statement: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """The rows of a query as dicts, read over the connection of this thread."""
     if not hasattr(_local, "connection"):
         url = sqlalchemy.make_url(os.environ["LOYALTY_DATABASE_URL"]).render_as_string(hide_password=False)
         _local.connection = psycopg2.connect(url)

@@ -51,6 +51,7 @@ class Tenant:
 
 
 def _tenant(db: Connection, count: int) -> Tenant:
+    """Create an organization with a collection of `count` documents."""
     created = create_organization(db, name="Corner Coffee", now=NOW)
     attribute_schema = {"properties": {"price": {"type": "number"}, "since": {"type": "string", "format": "date"}}}
     values = {
@@ -74,6 +75,7 @@ def _tenant(db: Connection, count: int) -> Tenant:
 
 
 def _batches(count: int) -> Iterator[list[dict[str, Any]]]:
+    """The rows of `count` documents with random attributes, in batches; the same rows in each run."""
     chance = Random(8)
     for first in range(0, count, BATCH):
         yield [

@@ -72,6 +72,7 @@ class Tenant:
 
 
 def _tenant(db: Connection, count: int) -> Tenant:
+    """Create an organization with books, one of which has `count` codes, and a member who holds coupons of it."""
     created = create_organization(db, name="Corner Coffee", now=NOW)
     organization_id = created.organization_id
     plain = {"publishing_status": "published", "type": "list"}

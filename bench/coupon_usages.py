@@ -81,7 +81,7 @@ WHERE l.organization_id = u.organization_id AND l.coupon_lot_id = (SELECT coupon
 
 
 @dataclass(frozen=True)
-class Place:
+class Shop:
     """An organization with members and one codeless book."""
 
     url: str
@@ -91,11 +91,11 @@ class Place:
     members: tuple[Member, ...]
 
 
-def new_place(url: str, engine: Engine) -> Place:
+def new_shop(url: str, engine: Engine) -> Shop:
     """Create an organization with as many members as `bench.ledger` has wallets, each with coupons to use."""
     organization_id = new_session(url, engine).organization.organization_id
 
-    def fill(db: Connection) -> Place:
+    def fill(db: Connection) -> Shop:
         db.execute(text("SET LOCAL statement_timeout = 0"))
         db.execute(text(_ENROL), {"organization": organization_id})
         now = datetime.now(UTC)
@@ -105,23 +105,23 @@ def new_place(url: str, engine: Engine) -> Place:
         [coupon] = codes.add_codes(db, book, [None], now)
         query = "SELECT member_id FROM members WHERE organization_id = :organization ORDER BY 1"
         ids = db.execute(text(query), {"organization": organization_id}).scalars().all()
-        return Place(
+        return Shop(
             url, organization_id, book, coupon.coupon_id, tuple(MEMBERS.find_all(db, organization_id, member_id=ids))
         )
 
-    place = transactions.run(engine, fill)
-    for first in range(0, len(place.members), BATCH):
-        give = [BatchItem(member.member_id, None, None) for member in place.members[first : first + BATCH]]
+    shop = transactions.run(engine, fill)
+    for first in range(0, len(shop.members), BATCH):
+        give = [BatchItem(member.member_id, None, None) for member in shop.members[first : first + BATCH]]
         for _ in range(2):
-            serve(engine, place, lambda call, give=give: assign_to_members(call, place.book, give, None))
-    return place
+            serve(engine, shop, lambda call, give=give: assign_to_members(call, shop.book, give, None))
+    return shop
 
 
-def serve(engine: Engine, place: Place, work: Any) -> Any:
+def serve(engine: Engine, shop: Shop, work: Any) -> Any:
     """Do one call as a handler does it, without HTTP, and commit. Returns the result."""
 
     def begin(db: Connection) -> Any:
-        organization = organizations.find(db, place.organization_id)
+        organization = organizations.find(db, shop.organization_id)
         assert organization is not None
         return work(
             Call(
@@ -138,19 +138,20 @@ def serve(engine: Engine, place: Place, work: Any) -> Any:
     return transactions.run(engine, begin)
 
 
-def _work(place: Place, kind: str, seconds: float, start: Any, answers: Any) -> None:
-    engine, chance, count = create_engine(place.url, threads=1), random.Random(), 0
+def _work(shop: Shop, kind: str, seconds: float, start: Any, results: Any) -> None:
+    """Assign or use coupons for `seconds` after `start`, in a process of its own; put the rate into `results`."""
+    engine, chance, count = create_engine(shop.url, threads=1), random.Random(), 0
 
     def once() -> int:
         if kind == "batch":
-            members = chance.sample(place.members, BATCH)
+            members = chance.sample(shop.members, BATCH)
             give = [BatchItem(member.member_id, None, None) for member in members]
-            serve(engine, place, lambda call: assign_to_members(call, place.book, give, None))
+            serve(engine, shop, lambda call: assign_to_members(call, shop.book, give, None))
             return BATCH
-        member = chance.choice(place.members)
+        member = chance.choice(shop.members)
         do = use_coupons if kind == "use" else assign_coupons
-        request = CouponRequest(member, place.book, CouponCommand(auto_assign=kind == "use"))
-        [outcome] = serve(engine, place, lambda call: do([call], [request]))
+        request = CouponRequest(member, shop.book, CouponCommand(auto_assign=kind == "use"))
+        [outcome] = serve(engine, shop, lambda call: do([call], [request]))
         assert not isinstance(outcome, Refusal), outcome
         return 1
 
@@ -159,32 +160,32 @@ def _work(place: Place, kind: str, seconds: float, start: Any, answers: Any) -> 
     began = time.perf_counter()
     while time.perf_counter() - began < seconds:
         count += once()
-    answers.put(count / (time.perf_counter() - began))
+    results.put(count / (time.perf_counter() - began))
 
 
-def rate(place: Place, kind: str, seconds: float) -> float:
+def rate(shop: Shop, kind: str, seconds: float) -> float:
     """Coupons a second of as many processes as pgbench has clients."""
     context = multiprocessing.get_context("spawn")
-    start, answers = context.Barrier(CLIENTS), context.Queue()
-    workers = [context.Process(target=_work, args=(place, kind, seconds, start, answers)) for _ in range(CLIENTS)]
+    start, results = context.Barrier(CLIENTS), context.Queue()
+    workers = [context.Process(target=_work, args=(shop, kind, seconds, start, results)) for _ in range(CLIENTS)]
     for worker in workers:
         worker.start()
-    rates = [answers.get(timeout=seconds + 120) for _ in workers]
+    rates = [results.get(timeout=seconds + 120) for _ in workers]
     for worker in workers:
         worker.join()
     return sum(rates)
 
 
-def limit(place: Place, kind: str, seconds: float) -> float:
+def limit(shop: Shop, kind: str, seconds: float) -> float:
     """Coupons a second that pgbench writes."""
     variables = {
-        "organization": place.organization_id,
-        "book": place.book.coupon_book_id,
-        "coupon": place.coupon_id,
-        "first": place.members[0].member_id,
-        "last": place.members[-1].member_id,
+        "organization": shop.organization_id,
+        "book": shop.book.coupon_book_id,
+        "coupon": shop.coupon_id,
+        "first": shop.members[0].member_id,
+        "last": shop.members[-1].member_id,
     }
-    return by_pgbench(place.url, pgbench_script(kind), variables, seconds, CLIENTS).rate
+    return by_pgbench(shop.url, pgbench_script(kind), variables, seconds, CLIENTS).rate
 
 
 def pgbench_script(kind: str) -> str:
@@ -200,11 +201,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     with new_database(statement_timeout_ms=0) as (engine, url):
-        place, baseline = new_place(url, engine), new_place(url, engine)
+        shop, baseline = new_shop(url, engine), new_shop(url, engine)
         print("\n| what | pgbench/s | loyalty/s | of pgbench |\n|---|---|---|---|", flush=True)
         for kind in KINDS:
             rates = [
-                (limit(baseline, kind, arguments.seconds), rate(place, kind, arguments.seconds))
+                (limit(baseline, kind, arguments.seconds), rate(shop, kind, arguments.seconds))
                 for _ in range(arguments.rounds)
             ]
             most, ours = (statistics.median(column) for column in zip(*rates, strict=True))

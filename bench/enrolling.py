@@ -77,6 +77,7 @@ def main() -> None:
 
 
 def _report(world: World, seconds: int, operation: str | None) -> None:
+    """Measure each operation, or only `operation`, and print each measurement as a row of the table."""
     numbers = itertools.count(1)
     print("| operation | clients | members a call | members/s | p50 ms | p99 ms | failures |")
     print("|---|---|---|---|---|---|---|", flush=True)

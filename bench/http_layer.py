@@ -52,7 +52,7 @@ Case = Callable[[], Awaitable[Any]]
 
 
 def document(secured: bool) -> dict[str, Any]:
-    """A document whose measured paths come after this many other paths (`OTHER_PATHS`)."""
+    """An OpenAPI document whose measured paths come after this many other paths (`OTHER_PATHS`)."""
 
     def operation(name: str, **more: Any) -> dict[str, Any]:
         answer = {"200": {"description": "x", "content": {"application/json": {"schema": {"type": "object"}}}}}
@@ -111,6 +111,7 @@ class _Authenticator:
 
 
 def _asgi(app: Any, method: str, path: str, query: bytes = b"", body: bytes = b"") -> Case:
+    """A call of an ASGI application with this request; it fails unless the response is 200."""
     headers = [(b"host", b"localhost"), (b"authorization", b"Bearer x"), (b"user-agent", b"bench"), (b"accept", b"*/*")]
     if body:
         headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
@@ -144,6 +145,8 @@ def _asgi(app: Any, method: str, path: str, query: bytes = b"", body: bytes = b"
 
 
 def _wsgi(app: Any, method: str, path: str, query: str = "", body: bytes = b"") -> Case:
+    """A call of a WSGI application with this request, without a server."""
+
     async def call() -> None:
         environ = {
             "REQUEST_METHOD": method,
@@ -204,6 +207,8 @@ def cases() -> dict[str, Case]:
 
 
 async def _round(case: Case, requests: int) -> tuple[float, float]:
+    """The microseconds of processor time of a request, and the requests a second, of concurrent calls of a case."""
+
     async def call_repeatedly() -> None:
         for _ in range(requests // CONCURRENCY):
             await case()
@@ -215,6 +220,7 @@ async def _round(case: Case, requests: int) -> tuple[float, float]:
 
 
 async def _measure(requests: int, measured: dict[str, Case]) -> dict[str, tuple[float, float]]:
+    """The medians of the figures of `_round`, by name of the case; the rounds of the cases alternate."""
     for case in measured.values():
         await _round(case, 200)
     results: dict[str, list[tuple[float, float]]] = {name: [] for name in measured}

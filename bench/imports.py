@@ -248,6 +248,10 @@ def main() -> None:
 
 
 def _report(world: World, engine: Engine, imports: Imports, count: int, processes: int) -> None:
+    """Import each kind of rows, copy the same rows by COPY, and print both as tables; then import events.
+
+    Imports run in this process, or with `processes` in so many workers.
+    """
     times = ProcessorTimes(engine)
     columns = "CPU us of a row: worker | PostgreSQL"
     print(f"| rows | tables | import rows/s | COPY rows/s | of COPY | {columns} | PostgreSQL by COPY |")
@@ -278,6 +282,7 @@ def _report(world: World, engine: Engine, imports: Imports, count: int, processe
 def _report_events(
     what: str, world: World, imports: Imports, times: ProcessorTimes, numbers: range, emits: bool = False
 ) -> None:
+    """Measure an import of the events with these numbers and pgbench, and print them as a row; `what` is its name."""
     count = len(numbers)
     limit, limit_cost = times.measure(tracking.limit, world, _CHUNK_SECONDS)
     seconds, cost = imports.run("events", lambda index: event_row(numbers[index]), count, emits)
@@ -294,6 +299,7 @@ def _microseconds(cost: ProcessorTime, rows: int) -> str:
 
 
 def _report_beside(world: World, imports: Imports, count: int, rate: float) -> None:
+    """Measure the tracking of `rate` events a second without imports and during imports of each kind; print a table."""
     numbers = itertools.count(1)
     print("| meanwhile | seconds | rows/s | events/s | p50 ms | p99 ms | failures |\n|---|---|---|---|---|---|---|")
     with serving(world, 1) as port:
@@ -310,6 +316,7 @@ def _report_beside(world: World, imports: Imports, count: int, rate: float) -> N
 
 
 def _print_beside(what: str, rows: int | None, loads: list[load.Load]) -> None:
+    """Print the sum of loads as a row: `rows` were imported meanwhile, None if there was no import."""
     seconds = sum(load_part.seconds for load_part in loads)
     latencies = [latency for load_part in loads for latency in load_part.latencies]
     every = load.Load(seconds, latencies)

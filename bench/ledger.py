@@ -218,7 +218,8 @@ def movement(books: LedgerSession, kind: str, hot: bool, chance: random.Random) 
     return Movement(books.account, Decimal(1), *sides)
 
 
-def _work(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float, start: Any, answers: Any) -> None:
+def _work(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float, start: Any, results: Any) -> None:
+    """Post movements for `seconds` after `start`, in a process of its own; put the rate into `results`."""
     teller, chance, count = Teller(books), random.Random(), 0
     teller.post([movement(books, kind, hot, chance)])
     start.wait()
@@ -226,18 +227,18 @@ def _work(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float,
     while time.perf_counter() - began < seconds:
         teller.post([movement(books, kind, hot, chance) for _ in range(size)])
         count += size
-    answers.put(count / (time.perf_counter() - began))
+    results.put(count / (time.perf_counter() - began))
 
 
 def rate(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float) -> float:
     """The movements a second of as many processes as pgbench has clients, `size` movements in each call."""
     context = multiprocessing.get_context("spawn")
-    start, answers = context.Barrier(CLIENTS), context.Queue()
-    arguments = (books, kind, hot, size, seconds, start, answers)
+    start, results = context.Barrier(CLIENTS), context.Queue()
+    arguments = (books, kind, hot, size, seconds, start, results)
     workers = [context.Process(target=_work, args=arguments) for _ in range(CLIENTS)]
     for worker in workers:
         worker.start()
-    rates = [answers.get(timeout=seconds + 120) for _ in workers]
+    rates = [results.get(timeout=seconds + 120) for _ in workers]
     for worker in workers:
         worker.join()
     return sum(rates)

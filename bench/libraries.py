@@ -32,7 +32,7 @@ from openapi import METHODS
 
 ROUNDS = 25
 CALLS = 200
-# Paths from the beginning, the middle and the end of the documents.
+# Paths from the beginning, the middle and the end of the OpenAPI documents.
 PATHS = (
     ("POST", "/v2/events/track"),
     ("GET", "/v2/members/ana"),
@@ -43,7 +43,7 @@ QUERY = b"limit=20&page=2"
 
 
 def _templates() -> list[tuple[str, str]]:
-    """Each path and method of the documents."""
+    """Each path and method of the OpenAPI documents."""
     return [
         (f"/v2{path}", method.upper())
         for surface in openapi.SURFACES

@@ -54,6 +54,7 @@ class ProcessorTimes:
 
 
 def _seconds_below(root: psutil.Process) -> float:
+    """The processor time of all processes below a process, without its own."""
     total = 0.0
     for process in root.children(recursive=True):
         try:

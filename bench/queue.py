@@ -117,6 +117,7 @@ def main() -> None:
 
 
 def _report(engine: Engine, world: World, seconds: int, rate: float) -> None:
+    """Measure how fast events are accepted and worked off, and how long one takes from end to end; print that."""
     numbers = itertools.count(1)
     with serving(world, 1) as port:
         clients = [Client(port, world, numbers) for _ in range(2)]

@@ -125,6 +125,10 @@ ON CONFLICT (organization_id, level, label, bucket, wallet_id, ledger_account_id
 
 
 def _fill(engine: Engine, count: int) -> tuple[int, int]:
+    """Write an organization with `count` events and their reports; return its id and the id of its account.
+
+    The last `PENDING` events are not in the totals of the reports yet.
+    """
     created = transactions.run(engine, lambda db: create_organization(db, name="Corner Coffee", now=LAST))
     values: dict[str, Any] = {
         "org": created.organization_id,

@@ -104,6 +104,7 @@ def main() -> None:
 
 
 def _report(world: World, engine: Engine, seconds: int, workers: int, clients: list[int]) -> None:
+    """Measure each kind of call and print it as a row, with its limit by pgbench; then events at a rate, and reads."""
     numbers = itertools.count(1)
     times = ProcessorTimes(engine)
     with serving(world, workers) as port:

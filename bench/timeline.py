@@ -132,6 +132,7 @@ def _fill(db: Connection, created: CreatedOrganization) -> int:
 
 
 def _pages(db: Connection, member: Member) -> dict[str, TimelineQuery]:
+    """The queries of a member's timeline that are measured, by their names in the table."""
     middle = NOW - timedelta(minutes=EVENTS)
     cursor = timeline_of(db, member, TimelineQuery(25, created_to=middle)).next
     return {
@@ -156,6 +157,7 @@ def _milliseconds(work: Callable[[], Any]) -> list[float]:
 
 
 def _measure(engine: Engine) -> None:
+    """Fill an organization, measure each page of the timeline of its member, and print it as a row of the table."""
     created = transactions.run(engine, lambda db: create_organization(db, name="Corner Coffee", now=NOW))
     member_id = transactions.run(engine, lambda db: _fill(db, created))
     with autocommit(engine).connect() as db:

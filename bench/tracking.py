@@ -144,6 +144,7 @@ def new_world() -> Iterator[tuple[World, Engine]]:
 
 
 def _enrol(db: Connection, organization: CreatedOrganization, now: datetime) -> tuple[int, int]:
+    """Create the members of a world; return the first id of a member and the first id of a wallet."""
     rows = [
         {
             "loyalty_member_id": f"m{number}",
@@ -263,6 +264,7 @@ def _running(world: World, module: list[str], environment: Mapping[str, str], re
 
 
 def _wait_until_ready(server: subprocess.Popen, address: str) -> None:
+    """Wait until the server responds at its address of readiness; exit if it ends or takes too long."""
     for _ in range(1200):
         if server.poll() is not None:
             sys.exit("the server ended at its start")
@@ -334,6 +336,7 @@ def main() -> None:
 
 
 def _report(world: World, seconds: int, numbers: Iterator[int], times: ProcessorTimes) -> None:
+    """Measure batches of each size with each number of workers, and print them as rows with the limit by pgbench."""
     limits = [limit(world, seconds).rate]
     print("| what | events/s | of the limit | p50 ms | p95 ms | p99 ms | CPU ms: server | PostgreSQL |")
     print(8 * "|---" + "|")

@@ -87,6 +87,7 @@ class Tracer:
             self._way.statements.append(statement)
 
     def _note(self, frame: FrameType, kind: str, argument: Any) -> None:
+        """Record calls of functions of the product, and returns to a file that was called before; for `setprofile`."""
         way, file = self._way, frame.f_code.co_filename
         if way is None or kind not in ("call", "return") or not file.startswith(_PRODUCT):
             return
@@ -131,6 +132,7 @@ def _purchase() -> dict[str, Any]:
 
 
 def _new_shop(app: Any, settings: Settings, engine: Any) -> Shop:
+    """Create an organization with a campaign, a member and a coupon book, by calls of the application."""
     now = datetime.now(UTC)
     organization = transactions.run(engine, lambda db: create_organization(db, name="Way of a call", now=now))
     token = transactions.run(
@@ -194,6 +196,7 @@ def main() -> None:
 
 
 def _report(name: str, call: Callable[[], Any], tracer: Tracer, *, with_files: bool) -> None:
+    """Record one call of an operation after a warm-up, and print it as a row; `with_files` also lists its files."""
     for _ in range(_WARM_UP):
         call()
     # The thread of the call before goes on for a moment after its response, and would be recorded.
