@@ -86,7 +86,7 @@ class AmbiguousMember(Conflict, title="The id fits several members"):
 
 
 def is_loyalty_member_id(text: str) -> bool:
-    """True if a member can get this id: the rule of `NewLoyaltyMemberId` in the documents."""
+    """True if a member can get this id: the rule of `NewLoyaltyMemberId` in the OpenAPI documents."""
     return len(text) <= MAX_ID_LENGTH and _ID.fullmatch(text) is not None and not is_reserved_id(text)
 
 

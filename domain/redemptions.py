@@ -82,7 +82,7 @@ class RedemptionPolicy(PointRate):
     def max_points(self, order_total: Decimal, balance: Decimal) -> Decimal:
         """The maximum points of a balance that may pay an order; 0 if they are below the minimum or worth nothing.
 
-        They are at most the maximum of a transaction, which a balance may exceed.
+        The result is at most the maximum amount of a transaction, which a balance may exceed.
         """
         multiple, payable = Fraction(self.multiple_of), Fraction(min(balance, MAX_AMOUNT))
         # Values are rounded down: the exact value may exceed the maximum by almost one smallest unit.

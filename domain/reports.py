@@ -131,9 +131,10 @@ def _cheapest_cover(begin: datetime, end: datetime, levels: tuple[tuple[int, flo
 
 
 def _spans_between(bucket_begin: datetime, at: datetime, finer_levels: tuple[tuple[int, float], ...]) -> _Choice:
-    """The spans between `at`, where a range begins, and the begin of its first bucket.
+    """The spans between `at`, where a range begins, and the begin of the first bucket that is used for it.
 
-    They are added to the buckets if the range begins earlier, and subtracted if it begins in the bucket.
+    If the range begins before this bucket, the spans are to be added to the buckets. If it begins inside the bucket,
+    the spans are to be subtracted.
     """
     if at <= bucket_begin:
         return _cheapest_cover(at, bucket_begin, finer_levels)

@@ -78,7 +78,8 @@ class TierPolicy:
     def _sums_of_ended_years(self, points: TierPoints, at: datetime) -> Iterator[Decimal]:
         """The points earned in each ended year, for the years with points that were released only in the present year.
 
-        They count until the present year ends, since they could not count while some of them waited.
+        The points of such a year count until the present year ends, since some of them were released too late to count
+        in their own year.
         """
         if self.period != CALENDAR:
             return

@@ -34,7 +34,7 @@ class UndoableState:
     def take_changed_keys(self) -> dict[int, set[Any]]:
         """Return the keys that were set of each dictionary, by the dictionary's `id`, and forget the changes.
 
-        They remain in effect, and are not rolled back any more.
+        The changes remain in effect, and cannot be rolled back any more.
         """
         keys: dict[int, set[Any]] = {}
         for store, key, _ in self._changes:

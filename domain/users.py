@@ -143,7 +143,10 @@ def require_held(grant: Grant, required: Grant, what: str) -> None:
 
 
 def require_rank(grant: Grant, target: Grant) -> None:
-    """Refuse changes of an administrator by a caller who is none; the same for system administrators."""
+    """Refuse a change of an administrator by a caller who is not an administrator.
+
+    Only system administrators change system administrators.
+    """
     rank = Grant(frozenset(), target.is_admin, target.is_system_admin)
     require_held(grant, rank, "The user has more permissions than the caller")
 

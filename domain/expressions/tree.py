@@ -184,5 +184,5 @@ def weight(node: Node) -> int:
 
 
 def macro_weight(node: Macro) -> int:
-    """The number of nodes that a macro evaluates for one item: those of its body and its condition."""
+    """The number of nodes that a macro evaluates for one item: the nodes of its body and of its condition."""
     return weight(node.body) + (0 if node.condition is None else weight(node.condition))

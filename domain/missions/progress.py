@@ -106,7 +106,7 @@ class Progress:
     def _since_achievement(self) -> int:
         """The counts since the last achievement; negative if achieved goals lack counts that were reversed.
 
-        They may be a goal or more after the reversal of an achievement.
+        After the reversal of an achievement, there may be as many counts as the goal needs, or more.
         """
         return self.counted - self.times_achieved * self.goal
 

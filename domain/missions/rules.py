@@ -167,7 +167,7 @@ def _count_program(mission: Mission) -> tuple[Program | None, str | None]:
 
 
 def _item_predicates(mission: Mission, matchers: Mapping[int, ItemPredicate]) -> Sequence[ItemPredicate]:
-    """The conditions on an item: those of the matcher that the mission names, and of its inline matcher, if any."""
+    """The conditions on an item: the matcher that the mission names, and the mission's inline matcher, if any."""
     predicates = [] if mission.matcher_id is None else [matchers[mission.matcher_id]]
     if mission.inline_matcher is not None:
         predicates.append(compile_matcher(mission.inline_matcher, INLINE_MATCHER))

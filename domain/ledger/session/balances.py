@@ -368,7 +368,7 @@ def moves_from_lots(
     first_transaction_id: int | None = None,
     preferred: Iterable[LotUse] = (),
 ) -> tuple[LotMove, ...]:
-    """Moves that take `amount` out of lots: those of `first_transaction_id` first, then the `preferred` ones."""
+    """Moves that take `amount` out of lots: of `first_transaction_id` first, then out of the `preferred` lots."""
     if not account.point_tracking_enabled or not amount:
         return ()
     lot_ids = frozenset(use.ledger_lot_id for use in preferred)

@@ -25,9 +25,10 @@ class ConfirmationSession(CaptureSession):
                 self._awaiting.setdefault(awaited, []).append(mint)
 
     def confirm(self, wallet_id: int, event_type: str, order_external_id: str | None, happened_at: datetime) -> None:
-        """Confirm the mints that wait for an event: those for its order, and those for its member without an order.
+        """Confirm the mints that wait for this event: for its order, or without an order for its member.
 
-        Their time until they are available begins at `happened_at`; they are available now if it has passed.
+        A confirmed mint has a time until its points are available. This time begins at `happened_at`; if it has passed,
+        the points are available now.
         """
         events: set[AwaitedEvent] = {(event_type, None, wallet_id)}
         if order_external_id is not None:

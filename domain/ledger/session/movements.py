@@ -115,7 +115,7 @@ class Movements(Balances):
     ) -> Posting:
         """Hold a mint until its points are available.
 
-        They count as issued at once, so that `max_supply` cannot prevent their release.
+        The points count as issued at once, so that `max_supply` cannot prevent their release.
         `expires_at` is the expiry that the mint names, `policy_expiry` the one that the account's rules give.
         """
         available_at = wait.available_at
