@@ -34,19 +34,19 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class DocumentError(Exception):
-    """The files do not join into a document: a dangling, misplaced or ambiguous reference."""
+    """The files do not join into an OpenAPI document: a dangling, misplaced or ambiguous reference."""
 
 
 @functools.cache
 def bundle(surface: str) -> dict[str, Any]:
-    """One surface's document as a dict with internal references only. Not to be changed by callers."""
+    """One surface's OpenAPI document as a dict with internal references only. Not to be changed by callers."""
     if surface not in SURFACES:
         raise DocumentError(f"unknown surface {surface!r}, expected one of {', '.join(SURFACES)}")
     return _Bundler(f"{surface}.yaml").document()
 
 
 def operations_of(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
-    """Every operation of a document, in its order: the path, the method, the item of the path, and the operation."""
+    """Every operation of an OpenAPI document, in order: path, method, item of the path, and operation."""
     for path, item in document["paths"].items():
         for method in METHODS:
             if method in item:
@@ -109,7 +109,7 @@ class _Bundler:
         self._declared = declared_components()
 
     def document(self) -> dict[str, Any]:
-        """The joined document, its components sorted by name."""
+        """The joined OpenAPI document, its components sorted by name."""
         root = load(self._root)
         document = {key: value for key, value in root.items() if key not in ("paths", "components")}
         document["paths"] = {path: self._path_item(item) for path, item in root["paths"].items()}

@@ -1,4 +1,4 @@
-"""The operations of a document as clients need them: parameters, body, result, pages and keys."""
+"""The operations of an OpenAPI document as clients need them: parameters, body, result, pages and keys."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Operation:
 
 
 def operations(document: dict[str, Any]) -> list[Operation]:
-    """All operations of a bundled document, in its order."""
+    """All operations of a bundled OpenAPI document, in its order."""
     return [
         _read_operation(document, path, method, item, operation)
         for path, method, item, operation in openapi.operations_of(document)
@@ -77,7 +77,7 @@ def operations(document: dict[str, Any]) -> list[Operation]:
 
 
 def schemas() -> dict[str, Schema]:
-    """The schemas of both documents, by name.
+    """The schemas of both OpenAPI documents, by name.
 
     In schemas that only requests use, the field `systemUniqueKey` is not required, since the client adds one.
     """

@@ -122,6 +122,7 @@ def _write_operation(operation: Operation) -> Iterator[str]:
 
 
 def _write_iterator(operation: Operation) -> Iterator[str]:
+    """The method that iterates over the items of all pages of a list."""
     assert operation.paging is not None
     item = _type_of(operation.paging.item, "types.")
     arguments = ["self", *_path_arguments(operation), *_query_arguments(operation.query_of_iterator)]

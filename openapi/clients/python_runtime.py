@@ -224,7 +224,7 @@ def _problem(response: httpx.Response) -> Problem:
 
 
 def _delay(attempt: int, retry_after: str | None) -> float:
-    """Seconds until the next attempt: those of `Retry-After`, else twice as long each time, with jitter."""
+    """Seconds until the next attempt: as `Retry-After` asks, else twice as long each time, with jitter."""
     if retry_after is not None and retry_after.isdigit():
         return float(retry_after)
     return float(min(_FIRST_DELAY_SECONDS * 2**attempt * random.uniform(0.5, 1.0), _MAX_DELAY_SECONDS))
