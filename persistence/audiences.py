@@ -53,7 +53,7 @@ def find_all_named(db: Connection, organization_id: int, names: Collection[str])
 
 
 def find_names_by_key(db: Connection, organization_id: int) -> dict[str, str]:
-    """The names of all audiences, active or not, by audience key; they are in the order of the names."""
+    """The names of all audiences, active or not, by audience key, in the order of the names."""
     statement = select(table.c.audience_key, table.c.name).where(table.c.organization_id == organization_id)
     return {row.audience_key: row.name for row in db.execute(statement.order_by(table.c.name))}
 

@@ -164,8 +164,8 @@ def add_entries(
     """Write entries with one statement; return True if an entry names an erased member.
 
     `now` is the real time, and `test_clock` the time of the organization's test clock, None if it has none.
-    Entries about points do not count for the result: they name only a wallet, which is not personal data even after its
-    member was erased. If all entries are about points, the statement is deferred.
+    Entries about points do not count for the result, since they name only a wallet, which is not personal data even
+    after its member was erased. If all entries are about points, the statement is deferred.
     """
     entity_types = {entry.entity_type for _, entry in entries}
     rows = [

@@ -130,9 +130,9 @@ def find_amounts(
     now: datetime,
     known_at: datetime,
 ) -> list[tuple[int, datetime, Any]]:
-    """The amounts that expire after `now`, each as (wallet, expiry, amount).
+    """The amounts that expire after `now`, each as (wallet id, expiry, amount).
 
-    They are of the lots that existed at `known_at`.
+    Only lots that existed at `known_at` are considered.
     """
     policy = account.idle_policy(organization.zone)
     ends: dict[int, datetime | None] = dict.fromkeys(wallet_ids)

@@ -56,7 +56,7 @@ def find_balances_of_wallets(
 ) -> dict[int, list[WalletView]]:
     """The balances of each wallet at `now`, by wallet id, the default account first; one query for all.
 
-    They are those of every active account, and of the inactive accounts on which the wallet ever had a balance.
+    A wallet has a balance for every active account, and for the inactive accounts on which it ever had a balance.
     """
     balances: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
     parameters = {"organization_id": organization_id, "wallet_ids": list(balances), "now": now}

@@ -165,7 +165,7 @@ def _total(page: Page, rows_before: int | None, rows: int, has_next: bool, count
 
 
 def ordering(order: str | None, columns: Mapping[str, Any], tie_break: Column[Any]) -> list[Any]:
-    """The ORDER BY of `col`, `col,asc` or `col,desc`; the document has refused other columns."""
+    """The ORDER BY of `col`, `col,asc` or `col,desc`; the OpenAPI document has refused other columns."""
     return sorting_of(order, columns, tie_break).ordering
 
 

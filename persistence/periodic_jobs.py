@@ -22,7 +22,7 @@ class ClaimedJob(NamedTuple):
 
 
 def add_missing(db: Connection, names: Collection[str], now: datetime) -> None:
-    """Add jobs that have never run; they are due at once."""
+    """Add jobs that have never run, due at once."""
     rows = [{"name": name, "next_run_at": now} for name in sorted(names)]
     if rows:
         db.execute(insert(periodic_jobs).on_conflict_do_nothing(), rows)

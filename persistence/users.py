@@ -194,7 +194,7 @@ def lock_users(db: Connection, user_ids: Collection[int]) -> None:
 def find_administrators(db: Connection, organization_ids: Collection[int]) -> set[tuple[int, int]]:
     """The users who can act as administrators of these organizations now, as pairs of organization id and user id.
 
-    They are administrators inline or by a group.
+    A user is an administrator by a permission of their own or by a group.
     """
     only_id = next(iter(organization_ids)) if len(organization_ids) == 1 else None
     statement = (

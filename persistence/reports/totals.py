@@ -106,7 +106,7 @@ def find_waiting_organizations(db: Connection) -> list[int]:
 def move_changes(db: Connection, organization_id: int, limit: int = LABELS_AT_ONCE) -> bool:
     """Move the oldest changes of an organization into the totals; False if it has no more, or if a worker moves them.
 
-    They have at most `limit` labels together; a change with more labels is the only one.
+    The changes that are moved have at most `limit` labels together; a change with more labels is moved individually.
     """
     parameters = {"organization_id": organization_id, "limit": limit}
     if not db.execute(text(_CLAIM), parameters).scalar_one():
