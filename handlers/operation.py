@@ -22,7 +22,7 @@ class BodyShape(Protocol):
     """Turns a body that the OpenAPI document accepted into a command, the argument of the handler."""
 
     def load(self, body: Any) -> Any:
-        """Decode the command, or its changes; raises InvalidRequest for faults that the document cannot express."""
+        """Decode the command, or its changes; raises InvalidRequest for faults that OpenAPI cannot express."""
 
 
 # Renders the result of a handler as the body of a response, in JSON or as the text of another media type.

@@ -209,7 +209,7 @@ ADDRESSES: Mapping[str, PathAddress] = {
     "portalId": _address_by_function("portal", PORTALS.find),
     "partnerApiKeyId": _address_by_function("partner_api_key", PARTNER_API_KEYS.find),
     "collectionKeyOrSlug": _address_by_function("collection", collections.find),
-    # The document with a slug depends on the locale, which the path or the query names later.
+    # Which content document has the slug depends on the locale, which the path or the query names later.
     "documentKeyOrSlug": _address_without_lookup("document", DocumentAddress),
     "locale": _address_without_lookup(
         "locale", lambda name: DEFAULT_LOCALE if name == DEFAULT_LOCALE_IN_PATHS else name

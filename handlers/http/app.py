@@ -1,4 +1,4 @@
-"""The HTTP application: both documents served by connexion, with parts of its stack replaced (see docs/http.md)."""
+"""The HTTP application: both OpenAPI documents in connexion, with parts of its stack replaced (see docs/http.md)."""
 
 import copy
 import logging
@@ -93,7 +93,7 @@ def create_app(settings: Settings, engine: Engine) -> ASGIApp:
 
 @contextmanager
 def _skip_document_validation() -> Iterator[None]:
-    """Have connexion skip its validation of documents, which takes half of the start; tests have validated them."""
+    """Have connexion skip its validation of OpenAPI documents, which takes half of the start; tests validate them."""
     validate = Specification.__dict__["_validate_spec"]
     Specification._validate_spec = classmethod(lambda cls, spec: None)
     try:
@@ -173,8 +173,8 @@ def build_app(
             schemas=schemas[surface],
         )
     problems.install(connexion)
-    # connexion would build the stack at the first request. Here faults of documents are found at the start, and with
-    # preloading, workers share the memory of the stack.
+    # connexion would build the stack at the first request. Here faults of OpenAPI documents are found at the start, and
+    # with preloading, workers share the memory of the stack.
     connexion.app, connexion.middleware_stack = connexion._build_middleware_stack()
     app: ASGIApp = connexion
     if settings.validate_responses:

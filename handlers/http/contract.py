@@ -26,7 +26,7 @@ Responses = Mapping[str, Mapping[str, Validator | None]]
 
 
 class ResponseContract:
-    """A wrapper of an application: a response that its document does not allow becomes a 500 that explains why."""
+    """A wrapper of an application: a response that the OpenAPI document forbids becomes a 500 with the reasons."""
 
     def __init__(
         self, app: ASGIApp, documents: Mapping[str, Mapping[str, Any]], schemas: Mapping[str, Schemas]
@@ -71,7 +71,7 @@ class ResponseContract:
             await send(message)
 
     def _violations(self, operation_id: str | None, method: str, start: Message, body: bytes) -> list[str]:
-        """The differences between a response and its document; pages have no `operation_id` and no document."""
+        """The differences between a response and its OpenAPI document, none for a page, which has no `operation_id`."""
         status = start["status"]
         media_type = dict(start["headers"]).get(b"content-type", b"").decode().split(";")[0].strip()
         if operation_id is None and (status, media_type) == (404, "text/html"):
@@ -100,7 +100,7 @@ class ResponseContract:
         return [f"{json_text.pointer_to(path) or '/'}: {detail}" for path, detail in validator.faults(value)]
 
     def _has_own_form(self, operation_id: str | None, status: int, media_type: str) -> bool:
-        """True if the document declares another body than a problem for an error: another media type, or none.
+        """True if the OpenAPI document declares another body than a problem for an error: another media type, or none.
 
         Such forms are prescribed by another standard, or by a partner.
         """

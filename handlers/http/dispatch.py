@@ -59,7 +59,7 @@ _log = logging.getLogger("loyalty.replica")
 
 
 class Dispatcher:
-    """Calls the handler of requests that their document has accepted.
+    """Calls the handlers of requests that satisfy the OpenAPI document.
 
     With a `replica`, lists and reports are read from it, as soon as it has everything that was committed before the
     request. Operations declared `may_be_outdated` do not wait for that. If the replica is unavailable or too far

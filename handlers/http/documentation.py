@@ -127,7 +127,7 @@ def problem_pages(root: str = "") -> dict[str, str]:
 
 
 def guide(address: str) -> str:
-    """The text of llms.txt: what the server is, with links to its documents and to the Markdown of each page."""
+    """The text of llms.txt: what the server is, with links to the OpenAPI documents and the Markdown of each page."""
     lines = ["# Loyalty server", "", "> An HTTP JSON API that runs loyalty programs: events in, points out.", ""]
     lines += ["## API", ""]
     for surface, about in (("integration", "for shops and apps"), ("administration", "for administrators")):
@@ -140,7 +140,7 @@ def guide(address: str) -> str:
 
 
 def to_html(markdown: str) -> str:
-    """The HTML of a text in Markdown that is no page, such as the description of a document."""
+    """The HTML of a text in Markdown that is no page, such as the description of an OpenAPI document."""
     return str(_parser().render(markdown))
 
 

@@ -101,7 +101,7 @@ def _search(root: str) -> flask.Response:
 
 
 def _search_index(documents: Mapping[str, Mapping[str, Any]], base_path: str) -> bytes:
-    """The sections of all pages and the operations of all documents."""
+    """The sections of all pages and the operations of all OpenAPI documents."""
     operations = [
         section
         for surface, document in documents.items()

@@ -27,13 +27,13 @@ OperationName = tuple[str, str]
 
 
 class LocalApi:
-    """The operations of both documents; `subject` is the name of the caller in the audit log."""
+    """The operations of both OpenAPI documents; `subject` is the name of the caller in the audit log."""
 
     def __init__(self, settings: Settings, engine: Engine, subject: str) -> None:
         self._dispatcher = Dispatcher(settings, engine)
         self._subject = subject
         self._schemas: dict[str, Schemas] = {}
-        # The path, the path item and the operation of the document.
+        # The path, the path item and the operation of the OpenAPI document.
         self._documented: dict[OperationName, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {}
         self._plans: dict[OperationName, OperationPlan] = {}
         self._nullable: dict[OperationName, frozenset[str]] = {}

@@ -8,7 +8,7 @@ from handlers.http.problems import HttpProblem
 
 
 class ResponseTypes:
-    """The media types of an operation's successful response, in the order of the document.
+    """The media types of an operation's successful response, in the order of the OpenAPI document.
 
     An operation with one media type sends it even if the client does not accept it, as most servers do.
     """

@@ -53,7 +53,7 @@ _CLIENT_CLOSED_REQUEST = 499
 _UPLOAD_TIMES = 10
 _JSON = (b"content-type", b"application/json")
 _VARY = (b"vary", b"accept")
-# The headers that all handlers get; the document of an operation can name others for its handler.
+# The headers that all handlers get; the OpenAPI document of an operation can name others for its handler.
 _HEADERS_FOR_ALL = ("authorization", "accept-language", "idempotency-key", "user-agent", "if-match", "if-none-match")
 # The maximum of a body with a large record, so that a page of 100 records has at most about 25 MiB.
 _MAX_RECORD_BYTES = 256 * 1024
@@ -80,7 +80,7 @@ class Dispatch(Protocol):
 
 
 class OperationPlan:
-    """One operation of one document, compiled: how its requests are read, validated and handed on."""
+    """One operation of an OpenAPI document, compiled: how its requests are read, validated and handed on."""
 
     def __init__(
         self, surface: str, path: str, item: Mapping[str, Any], operation: Mapping[str, Any], schemas: Schemas
@@ -330,7 +330,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
 def _outcome_of_failed_batch(error: Exception, calls: Sequence[HttpCall]) -> NotBatchable:
     """Log why a batch has failed; return the outcome of its calls.
 
-    They are run individually, since the error of one call must not become the error of the others.
+    The outcome is to run each call individually, since the error of one call must not become the error of the others.
     """
     if is_lock_timeout(error):
         _log.info("a batch of %d calls needs a row that is locked: they are run individually", len(calls))

@@ -1,4 +1,4 @@
-"""The plain pages besides the operations, served by Flask: health, metrics, documents, documentation, key set."""
+"""The plain pages besides the operations, served by Flask: health, metrics, API documents, documentation, key set."""
 
 import functools
 from collections.abc import Callable, Mapping

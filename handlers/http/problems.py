@@ -102,7 +102,7 @@ def problem_body(status: int, detail: str, request_id: str) -> bytes:
 
 
 def _respond(request: ConnexionRequest, status: int, body: bytes, headers: Mapping[str, str]) -> ConnexionResponse:
-    """The response with a problem, or without a body if the document declares none for the status."""
+    """The response with a problem, or without a body if the OpenAPI document declares none for the status."""
     exchange = exchange_of(request.scope)
     if status in exchange.without_body:
         # The partner gets no details, so they are logged.
@@ -207,7 +207,7 @@ def _log_fields(exchange: Exchange) -> dict[str, Any]:
 
 
 def _oauth_error(refusal: InvalidRequest) -> dict[str, str]:
-    """The error of a token request that the document does not accept, in the form of RFC 6749 (section 5.2)."""
+    """The error of a token request that the OpenAPI document does not accept, in the form of RFC 6749 (section 5.2)."""
     # A field that cannot be read or was sent twice is a fault with a parameter, not a pointer: an invalid request.
     faults = {fault.pointer: fault.detail for fault in refusal.faults}
     grant_fault = faults.get("/grant_type")

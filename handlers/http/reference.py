@@ -1,4 +1,4 @@
-"""The operations of a document in the forms that pages need: by tag, and as sections of the search."""
+"""The operations of an OpenAPI document in the forms that pages need: by tag, and as sections of the search."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ class OperationGroup:
 
 
 def groups(document: Mapping[str, Any]) -> list[OperationGroup]:
-    """The operations by tag, both in the order of the document; tags without operations are left out."""
+    """The operations by tag, both in the order of the OpenAPI document; tags without operations are left out."""
     by_tag: dict[str, list[OperationEntry]] = {tag["name"]: [] for tag in document.get("tags", ())}
     for path, method, _, operation in openapi.operations_of(document):
         if "operationId" not in operation:
-            # The document is invalid, which its validation reports after the pages are made.
+            # The OpenAPI document is invalid, which its validation reports after the pages are made.
             continue
         entry = OperationEntry(
             operation["operationId"],
@@ -50,7 +50,7 @@ def groups(document: Mapping[str, Any]) -> list[OperationGroup]:
 
 
 def _group(name: str, tag: Mapping[str, Any], entries: Iterable[OperationEntry]) -> OperationGroup:
-    """The group of a tag, which may have no description in the document."""
+    """The group of a tag, which may have no description in the OpenAPI document."""
     page = tag.get("externalDocs", {}).get("url", "")
     return OperationGroup(name, tag.get("description", ""), page, tuple(entries))
 
@@ -71,7 +71,7 @@ def search_sections(document: Mapping[str, Any], page: str) -> list[dict[str, st
 
 
 class _FieldNames:
-    """Collects the names of fields and parameters of operations of a document."""
+    """Collects the names of fields and parameters of operations of an OpenAPI document."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document

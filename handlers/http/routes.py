@@ -43,7 +43,7 @@ class Route:
 
 
 def documented_routes() -> dict[tuple[str, str], Route]:
-    """The documented operations by interface and id; raises RuntimeError if documents and handlers differ."""
+    """The documented operations by interface and id; raises RuntimeError if OpenAPI documents and handlers differ."""
     operations, routes = all_operations(), {}
     documents = {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
     documented = {
@@ -65,7 +65,7 @@ def documented_routes() -> dict[tuple[str, str], Route]:
 
 
 def _route(operation: Operation, name: str, path: str, method: str, documented: Mapping[str, Any]) -> Route:
-    """The route of an operation; `name` is for the message of the RuntimeError if document and handler do not fit."""
+    """The route of an operation; raises RuntimeError with the `name` if OpenAPI document and handler do not fit."""
     parameters = [part[1:-1] for part in path.split("/") if part.startswith("{")]
     success = next(int(status) for status in documented["responses"] if status.startswith("2"))
     _refuse_gaps(name, operation, parameters, documented["responses"][str(success)].get("content", {}))
@@ -76,7 +76,7 @@ def _route(operation: Operation, name: str, path: str, method: str, documented: 
         operation,
         status=success,
         reads=method == "get",
-        # Operations that only read have no 409 (conflict) in their document.
+        # Operations that only read have no 409 (conflict) in the OpenAPI document.
         holds_clock=method != "get" and "409" in documented["responses"] and operation.operation_id not in WITHOUT_HOLD,
         addresses=addresses,
         # An operation that changes the record of its path has to lock the record before it reads it.
@@ -99,7 +99,7 @@ def _scopes_of_users(security: Sequence[Mapping[str, Sequence[str]]]) -> tuple[s
 
 
 def _refuse_gaps(name: str, operation: Operation, parameters: Sequence[str], content: Collection[str]) -> None:
-    """Refuse to start if the document, the handler and the addresses of an operation do not fit."""
+    """Refuse to start if the OpenAPI document, the handler and the addresses of an operation do not fit."""
     if {*content} - {JSON} != operation.representations.keys():
         raise RuntimeError(f"{name}: the document and the handler have different media types")
     unknown = [parameter for parameter in parameters if parameter not in {ORGANIZATION, *ADDRESSES}]

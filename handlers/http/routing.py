@@ -1,4 +1,4 @@
-"""Routing by a tree of path segments over all documents at once, instead of connexion's linear scan.
+"""Routing by a tree of path segments over all OpenAPI documents at once, instead of connexion's linear scan.
 
 The resolver by which connexion gets the names of the operations is in this module, too.
 """
@@ -112,7 +112,7 @@ def _origin_form(target: bytes) -> bytes:
 
 
 def _literal(segment: bytes) -> str:
-    """The decoded segment; for an undecodable one the empty text, which is no literal segment of a document."""
+    """The decoded segment; for an undecodable one the empty text, which is no segment of an OpenAPI document."""
     try:
         return decode_text(segment)
     except UnreadableText:
@@ -131,7 +131,7 @@ class _Route(NamedTuple):
 
 
 class SurfaceResolver(Resolver):  # type: ignore[misc]
-    """Maps every operation of one document to the dispatcher, under the name `surface:operationId`.
+    """Maps every operation of one OpenAPI document to the dispatcher, under the name `surface:operationId`.
 
     The surface is in the name because both documents may have the same operationId.
     """
@@ -156,7 +156,7 @@ class Routing(SpecMiddleware):  # type: ignore[misc]
         self._tree: SegmentTree[_Route] = SegmentTree()
 
     def add_api(self, specification: Specification, *, base_path: str, name: str, schemas: Schemas, **_: Any) -> None:
-        """Register the paths of a document under their operation's name, `surface:operationId`."""
+        """Register the paths of an OpenAPI document under their operation's name, `surface:operationId`."""
         for path, method, _item, operation in openapi.operations_of(specification.raw):
             without_body = _errors_without_body(operation["responses"], schemas)
             template, operation_name = base_path + path, f"{name}:{operation['operationId']}"

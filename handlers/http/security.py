@@ -1,4 +1,4 @@
-"""Bearer tokens with scopes, and partners' API keys: the one place that enforces the documents' `security`."""
+"""Bearer tokens with scopes, and partners' API keys: the only place that enforces `security` in OpenAPI documents."""
 
 import asyncio
 from collections.abc import Callable, Mapping

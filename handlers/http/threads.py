@@ -257,7 +257,7 @@ class CallBatches(Generic[WaitingCalls]):
     def _run_batches(self, kind: Hashable, batch: Sequence[WaitingCalls], pool: Share) -> None:
         """Run a batch, and then the calls of its kind that came meanwhile.
 
-        They run on the same thread, unless other work waits for a thread.
+        The later calls run on the same thread, unless other work waits for a thread.
         """
         while batch:
             self._run_uncancelled(batch, pool)

@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 
 
 class UnusableText(ValueError):
-    """A text that the document allows but that cannot be used; the message follows the name of the field."""
+    """A text that the OpenAPI document allows but that cannot be used; the message follows the name of the field."""
 
 
 class Instant(fields.Field[Any]):

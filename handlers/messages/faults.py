@@ -23,7 +23,7 @@ MASK = "The value"
 
 # The maximum number of allowed values that a fault lists.
 _MAX_CHOICES = 20
-# The patterns of the documents that are lists of words, or of columns to order by.
+# The patterns in the OpenAPI documents that are lists of words, or of columns to order by.
 _LIST_PATTERN = re.compile(r"\^\((?P<choices>[A-Za-z0-9|_<>=-]+)\)(?:\((?P<direction>[,:])\(asc\|desc\)\)\?)?\$")
 _FORMS = {
     "date": "a date such as 2026-01-31",

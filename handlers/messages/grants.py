@@ -33,7 +33,7 @@ def granted_actions(record: Mapping[str, Any]) -> list[ActionGrants]:
 
 
 def recorded_variables(record: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of expressions: those of a record, and the present values of all others.
+    """The variables of expressions: the values in a record, and the present values of variables that it does not have.
 
     Accounts and badges that did not exist at the time of the record have the balance 0.
     """

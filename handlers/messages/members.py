@@ -23,7 +23,7 @@ _NOTIFICATIONS = Completed(dict.fromkeys(NOTIFICATIONS))
 
 
 class _LoyaltyMemberId(fields.Field[Any]):
-    """The organization's own id of a member; refuses reserved ids, which the pattern of the document allows."""
+    """The organization's own id of a member; refuses reserved ids, which the pattern in the OpenAPI document allows."""
 
     def load(self, value: Any) -> Any:
         """The unchanged id; raises UnusableText."""

@@ -1,4 +1,4 @@
-"""The schemas of a document, compiled once for `jsonschema-rs`: OpenAPI 3.0.3 becomes JSON Schema Draft 2020-12."""
+"""The schemas of an OpenAPI document, compiled for `jsonschema-rs`: OpenAPI 3.0.3 becomes JSON Schema Draft 2020-12."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _DATE_TIME = re.compile(
 
 
 class DocumentError(RuntimeError):
-    """A document uses a feature that the HTTP layer does not support; raised when the server starts."""
+    """An OpenAPI document uses a feature that the HTTP layer does not support; raised when the server starts."""
 
 
 def is_date(text: str) -> bool:
@@ -71,7 +71,7 @@ def is_date_time(text: str) -> bool:
 
 
 class Schemas:
-    """The component schemas of one document, and validators for schemas that refer to these components."""
+    """The component schemas of one OpenAPI document, and validators for schemas that refer to these components."""
 
     def __init__(self, name: str, document: Mapping[str, Any]) -> None:
         self._document = document
@@ -83,7 +83,7 @@ class Schemas:
         self._registry = jsonschema_rs.Registry([(self._base, self._components)], draft=jsonschema_rs.Draft202012)
 
     def validator(self, schema: Mapping[str, Any]) -> Validator:
-        """Compile a schema of the document."""
+        """Compile a schema of the OpenAPI document."""
         return self.compile(self.translate(schema))
 
     def compile(self, translated: Mapping[str, Any]) -> Validator:
@@ -132,7 +132,8 @@ class Schemas:
                 raise DocumentError(f"{schema['$ref']} has {sorted(ignored)} next to it, which OpenAPI 3.0 ignores")
             return {"$ref": self._base + schema["$ref"]}
         if len(schema.get("allOf", ())) == 1 and schema.keys() - _ANNOTATIONS == {"allOf"}:
-            # A document uses such an `allOf` to describe a use of a component; for the validator it is the component.
+            # An OpenAPI document uses such an `allOf` to describe a use of a component. The validator needs only the
+            # component.
             return self.translate(schema["allOf"][0])
         result = {key: schema[key] for key in _COPIED_KEYWORDS if key in schema}
         if SERVER_PATTERN in schema:
@@ -221,7 +222,7 @@ def _allow_null(result: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def component_validator(schema: str, surface: str) -> Validator:
-    """The validator of the component schema with this name, in the document of an interface."""
+    """The validator of the component schema with this name, in the OpenAPI document of an interface."""
     return _schemas_of(surface).validator({"$ref": f"#/components/schemas/{schema}"})
 
 

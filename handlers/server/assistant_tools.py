@@ -72,7 +72,7 @@ def tools(tags: Sequence[str] = ()) -> list[AssistantTool]:
 
 
 def _tools_of(document: Mapping[str, Any], existing_names: set[str]) -> Iterator[AssistantTool]:
-    """The tools of a document; names among `existing_names` get a prefix."""
+    """The tools of an OpenAPI document; names among `existing_names` get a prefix."""
     for path, method, item, operation in openapi.operations_of(document):
         if _is_read(method, operation):
             name = operation["operationId"]

@@ -1,4 +1,4 @@
-"""The command that prints the documents of the interfaces."""
+"""The command that prints the OpenAPI documents of the interfaces."""
 
 import json
 
