@@ -88,7 +88,7 @@ class ActionProperties:
 def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | None) -> CampaignProperties:
     """The campaign to store; refuses unknown references, an end before its begin, and faulty limits and hours.
 
-    Event types that the stored campaign (`before`) already has are not checked again: they may be inactive by now.
+    Event types that the stored campaign (`before`) already has are not checked again, as they may be inactive by now.
     """
     body = with_offsets(body, ("valid_from", "valid_to"), call.organization.timezone)
     body = replace(body, limit_rules=tuple(map(_with_lower_account_key, body.limit_rules)))

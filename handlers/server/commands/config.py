@@ -40,10 +40,7 @@ _existing_folder = click.argument("folder", type=click.Path(exists=True, file_ok
 
 @click.group()
 def config() -> None:
-    """Keep the configuration of an organization as files.
-
-    They are YAML, one for each record.
-    """
+    """Keep the configuration of an organization as YAML files, one for each record."""
 
 
 @config.command()

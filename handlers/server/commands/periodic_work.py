@@ -137,8 +137,8 @@ def deliver(organization: int | None, as_json: bool) -> None:
 def remove_deliveries(as_json: bool) -> None:
     """Remove old messages to the receivers of webhooks.
 
-    Those made more than LOYALTY_DELIVERIES_KEPT_DAYS days ago; what still waits to be sent for an active trigger stays.
-    It may be interrupted at any time. Workers run it periodically.
+    A message is old if it was made more than LOYALTY_DELIVERIES_KEPT_DAYS days ago. Messages that still wait to be sent
+    for an active trigger stay. The command may be interrupted at any time. Workers run it periodically.
     """
     from handlers.server.jobs import REMOVE_DELIVERIES
 

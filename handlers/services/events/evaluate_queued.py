@@ -35,7 +35,7 @@ STEP_SECONDS = 1.0
 def evaluate_claimed(db: Connection, organization: Organization, queued: Sequence[QueuedEvent], now: datetime) -> None:
     """Evaluate claimed events, remove them from the queue, release the ids of failed payments, and notify the triggers.
 
-    They are evaluated with the current configuration, as of the moment when they were tracked. After `STEP_SECONDS`,
+    Events are evaluated with the current configuration, as of the moment when they were tracked. After `STEP_SECONDS`,
     the remaining events stay in the queue. Raises TooManyMessages if the events cause too many messages.
     """
     organization_id = organization.organization_id

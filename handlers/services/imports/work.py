@@ -90,7 +90,7 @@ class _OpenImport:
     is_row_at_fault: bool = False
 
     def close(self) -> None:
-        """Free the rows that were read ahead; they are read again if the import continues."""
+        """Free the rows that were read ahead; an import that continues reads these rows again."""
         if self.reader is not None:
             self.reader.close()
             self.reader = None

@@ -295,7 +295,7 @@ def settled_wait(step: Step) -> Stored | None:
 def _reason_of_move(move: TierMove, due_steps: Iterable[Step], wallet_id: int, at: datetime) -> str:
     """The reason of a change of tier that neither an event nor a request has caused.
 
-    `due_steps` happened by time. They are no reason for the end of a manual tier, which does not depend on points.
+    `due_steps` happened by time. They do not explain the end of a manual tier, which does not depend on points.
     """
     previous, schedule = move.previous, move.schedule
     if previous is not None and schedule.step_of(previous.loyalty_tier_id) is None:

@@ -146,8 +146,8 @@ class LockedMembers:
     def _may_concern_members(self, account_ids: Collection[int]) -> bool:
         """True if movements of points of these accounts require that the owners of the wallets are loaded.
 
-        They do if movements are reported as events, or if one of the accounts is in `member_accounts`: its movements
-        can change a tier, or its points expire depending on the tier.
+        The owners are needed if movements are reported as events, or if one of the accounts is in `member_accounts`:
+        its movements can change a tier, or its points expire depending on the tier.
         """
         if not self.possible_derived_types.isdisjoint(_MOVEMENT_EVENTS):
             return bool(account_ids)

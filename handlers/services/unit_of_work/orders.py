@@ -262,6 +262,7 @@ class OrderWork:
         return OrderWithItems(order, items)
 
     def _new_item(self, order_id: int, payload: Mapping[str, Any]) -> OrderItem:
+        """An item of a new order, from its form in the payload of the event; nothing of it is returned yet."""
         return OrderItem(
             organization_id=self._organization_id,
             order_item_id=next(self._item_ids),

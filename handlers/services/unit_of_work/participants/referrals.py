@@ -274,7 +274,7 @@ class ReferralWork(Participant):
         return granted_amount, refusal_of_rest, minted.wait
 
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
-        """Reverse the uses of codes by an event: they no longer count."""
+        """Reverse the uses of codes by an event, so that the uses no longer count."""
         parts = []
         for log in self._logs_by_event.pop(event_id, ()):
             self._state.reverse(log)
