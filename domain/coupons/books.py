@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -156,6 +156,16 @@ class Coupon:
     def is_locked(self, at: datetime) -> bool:
         """True if the code is reserved for a member."""
         return self.locked_until is not None and at < self.locked_until
+
+    def is_free(self, at: datetime) -> bool:
+        """True if the code of a list is neither assigned nor used nor locked."""
+        return self.total_assigned == 0 and self.total_usages == 0 and not self.is_locked(at)
+
+
+def free_codes_of(book: BookTerms, coupons: Iterable[Coupon], at: datetime) -> list[Coupon]:
+    """The coupons that are free codes of the book, in the order of their positions."""
+    free_codes = [coupon for coupon in coupons if coupon.coupon_book_id == book.coupon_book_id and coupon.is_free(at)]
+    return sorted(free_codes, key=lambda coupon: coupon.position)
 
 
 class UnknownCoupon(NotFound, title="The coupon does not exist"):

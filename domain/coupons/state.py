@@ -10,7 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from domain.coupons.books import GENERATED, LIST, BookTerms, Coupon, UnknownCoupon, stock_left
+from domain.coupons.books import GENERATED, LIST, BookTerms, Coupon, UnknownCoupon, free_codes_of, stock_left
 from domain.coupons.locks import CouponLock, CouponLocked
 from domain.coupons.lots import CouponLot, LotRange, LotReading, LotSource, last_expiry, order_of_use, period_starts
 from domain.coupons.refusals import OutOfStock
@@ -244,6 +244,9 @@ class CouponState(UndoableState):
             if position == len(free_ids):
                 further_codes = self._supply.supply_codes(book)
                 if not further_codes:
+                    # Codes that were requested by name, or reverted in this unit of work, were not fetched.
+                    further_codes = free_codes_of(book, self.coupons.values(), self.at)
+                if not further_codes:
                     raise OutOfStock(f"All codes of the coupon book {book.name} are assigned or locked.")
                 self.put_coupons(further_codes, new=book.type == GENERATED)
                 free_ids.extend(coupon.coupon_id for coupon in further_codes)
@@ -251,7 +254,7 @@ class CouponState(UndoableState):
             self.put(self._next_free_position, book.coupon_book_id, position + 1)
             coupon = self.coupons[free_ids[position]]
             # A request that named the code may have assigned it meanwhile.
-            if coupon.total_assigned == 0 and coupon.total_usages == 0 and not coupon.is_locked(self.at):
+            if coupon.is_free(self.at):
                 return coupon
 
     # -- changing -----------------------------------------------------------------------------------------------------

@@ -237,3 +237,13 @@ def test_the_number_of_statements_hardly_depends_on_the_size_of_a_batch(shop, bo
     statements_of_10, statements_of_100 = count_statements(10), count_statements(100)
     # Ids and codes are fetched in doubling numbers, because their total is not known in advance.
     assert statements_of_100 - statements_of_10 <= 12
+
+
+def test_a_code_that_an_event_takes_back_can_be_assigned_by_the_next_event_of_its_request(shop, books):
+    book, ana, ben = books.make("F-1", type="list"), shop.member(), shop.member()
+    shop.campaign(running(assign(book)), eventType=ORDER_CREATED)
+    shop.track_one(order(ben, external_id="o"))
+    [_, result] = shop.track(order_update(ben, "o", "cancelled"), order(ana))
+    assert [outcome["status"] for outcome in result["effects"]] == ["executed"]
+    assert coupons(shop, ana) == [("F-1", 1, 0)]
+    assert assigned_and_used(books, book) == (1, 0)

@@ -162,6 +162,19 @@ def test_a_code_that_was_locked_until_now_is_free():
     assert coupon_state.coupon_to_assign(ANA, coupon_state.books[12], None, ONE).coupon_id == 1
 
 
+def test_the_first_free_code_that_was_loaded_is_assigned_if_no_further_code_is_free():
+    coupon_state = state(coupon(3), coupon(2, "B"), coupon(1, total_assigned=ONE), type="list")
+    coupon_state.put_coupons([coupon(4, coupon_book_id=13, position=1)])
+    book = coupon_state.books[12]
+    first = coupon_state.coupon_to_assign(ANA, book, None, ONE)
+    assign(coupon_state, ANA, first, ONE)
+    second = coupon_state.coupon_to_assign(BEN, book, None, ONE)
+    assign(coupon_state, BEN, second, ONE)
+    assert [first.coupon_id, second.coupon_id] == [2, 3]
+    with pytest.raises(OutOfStock):
+        coupon_state.coupon_to_assign(BEN, book, None, ONE)
+
+
 def lot(number, *, expires_in=None, **values):
     """A lot of one coupon of Ana's, which expires in so many days."""
     expired_at = None if expires_in is None else NOW + timedelta(days=expires_in)
