@@ -45,6 +45,20 @@ def test_examples_have_the_title_of_the_type() -> None:
     assert examples == title_and_status_of_types()
 
 
+def test_the_index_links_to_each_type_under_its_status() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    _, _, index = page.partition("\n## All types\n")
+    index, _, _ = index.partition("\n## ")
+    entries = re.findall(r"^- \*\*(\d{3})\*\*: (.+?)(?=\n- |\Z)", index.strip(), re.M | re.S)
+    types_by_status: dict[str, list[str]] = {}
+    for name, (_, example) in sorted(sections().items()):
+        types_by_status.setdefault(str(example["status"]), []).append(name.removeprefix("/problems/"))
+    assert {
+        status: ", ".join(f"[`{slug}`](#problems{slug})" for slug in slugs) for status, slugs in types_by_status.items()
+    } == {status: " ".join(links.split()) for status, links in entries}
+    assert [status for status, _ in entries] == sorted(types_by_status)
+
+
 def test_types_are_under_the_heading_of_their_status() -> None:
     status = ""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
