@@ -99,7 +99,7 @@ def action(number: int, index: int, audience_key: str) -> dict[str, Any]:
 def restrictions(number: int) -> dict[str, Any]:
     """The restrictions of a campaign in a large program.
 
-    Half of the campaigns look at purchases, and most of those do not apply to the measured purchase.
+    Half of the campaigns look at purchases, and most of these campaigns do not apply to the measured purchase.
     """
     kinds: tuple[dict[str, Any], ...] = (
         {"eventType": "member-created"},

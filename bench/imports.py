@@ -201,7 +201,7 @@ def rows_of(engine: Engine) -> dict[str, int]:
 def copy_rows(engine: Engine, times: ProcessorTimes, tables: list[str]) -> tuple[float, float]:
     """Have COPY write all rows of tables into tables like them, in one transaction each.
 
-    Returns the seconds, and those of PostgreSQL's processor time.
+    Returns the seconds that COPY took, and the seconds of processor time of PostgreSQL.
     """
     seconds = processor_seconds = 0.0
     with closing(engine.raw_connection()) as connection:

@@ -75,7 +75,7 @@ class Book:
         return make
 
     def uses(self, world: World) -> load.MakeRequest:
-        """Requests of `useCoupon`, by those to whom one was assigned."""
+        """Requests of `useCoupon`, each by a member to whom an earlier request has assigned a coupon."""
         return lambda: load.request("POST", self._path(self.given.popleft(), "use"), world.token, b"{}")
 
     def _path(self, member: int, action: str) -> str:
