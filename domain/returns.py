@@ -95,34 +95,35 @@ def _take(lines: list[OrderItem], returned_item: Mapping[str, Any], currency: st
     if total is not None and not lines:
         # The order has no lines to check the item against.
         return Decimal(total)
-    name = "without a productCode" if code is None else f"with the productCode {code}"
+    item_name = "without a productCode" if code is None else f"with the productCode {code}"
     positions = [position for position, line in enumerate(lines) if line.product_code == code]
     if not positions:
-        raise ReturnExceedsOrder(f"The order has no item {name}.")
+        raise ReturnExceedsOrder(f"The order has no item {item_name}.")
     if all(lines[position].is_returned for position in positions):
-        raise ReturnExceedsOrder(f"All of the item {name} has already been returned.")
+        raise ReturnExceedsOrder(f"All of the item {item_name} has already been returned.")
     if total is None and any(lines[position].total is None for position in positions):
-        raise PayloadMissing(f"The order has no total of the item {name}, so its return needs a total.")
+        raise PayloadMissing(f"The order has no total of the item {item_name}, so its return needs a total.")
     returned_quantity = None if quantity is None else Decimal(quantity)
     if total is None:
-        return _take_quantity(lines, positions, returned_quantity, name, currency, reduces_totals=True)
+        return _take_quantity(lines, positions, returned_quantity, item_name, currency, reduces_totals=True)
     if returned_quantity is not None:
-        _take_quantity(lines, positions, returned_quantity, name, currency, reduces_totals=False)
-    return _take_total(lines, positions, Decimal(total), name)
+        _take_quantity(lines, positions, returned_quantity, item_name, currency, reduces_totals=False)
+    return _take_total(lines, positions, Decimal(total), item_name)
 
 
 def _take_quantity(
     lines: list[OrderItem],
     positions: Sequence[int],
     quantity: Decimal | None,
-    name: str,
+    item_name: str,
     currency: str | None,
     *,
     reduces_totals: bool,
 ) -> Decimal:
     """Take a returned quantity from the lines at these positions, or all that is left if None; return its value.
 
-    Without `reduces_totals`, the totals of the lines do not change, and the value is 0.
+    Without `reduces_totals`, the totals of the lines do not change, and the value is 0. `item_name` is how refusals
+    call the item.
     """
     worth, remaining_quantity = _ZERO, quantity
     for position in positions:
@@ -133,7 +134,7 @@ def _take_quantity(
         share = _share(line, part, currency) if reduces_totals else _ZERO
         if share > line.total_left:
             raise ReturnExceedsOrder(
-                f"The returned quantity {part} of the item {name} is worth {share}; only {line.total_left} of the"
+                f"The returned quantity {part} of the item {item_name} is worth {share}; only {line.total_left} of the"
                 " item's total is left."
             )
         lines[position] = replace(
@@ -142,7 +143,7 @@ def _take_quantity(
         worth += share
     if remaining_quantity:
         raise ReturnExceedsOrder(
-            f"The returned quantity {quantity} of the item {name} is more than the"
+            f"The returned quantity {quantity} of the item {item_name} is more than the"
             f" {(quantity or _ZERO) - remaining_quantity} that are left."
         )
     return worth
@@ -155,7 +156,7 @@ def _share(line: OrderItem, part: Decimal, currency: str | None) -> Decimal:
     return floor_money((line.total or _ZERO) * part / (line.quantity or Decimal(1)), currency)
 
 
-def _take_total(lines: list[OrderItem], positions: Sequence[int], total: Decimal, name: str) -> Decimal:
+def _take_total(lines: list[OrderItem], positions: Sequence[int], total: Decimal, item_name: str) -> Decimal:
     """Take returned items worth `total` from the lines at these positions; return `total`."""
     remaining_total = total
     for position in positions:
@@ -166,6 +167,7 @@ def _take_total(lines: list[OrderItem], positions: Sequence[int], total: Decimal
         lines[position] = replace(line, returned_total=line.returned_total + part)
     if remaining_total:
         raise ReturnExceedsOrder(
-            f"The returned total {total} of the item {name} is more than the {total - remaining_total} that is left."
+            f"The returned total {total} of the item {item_name} is more than the"
+            f" {total - remaining_total} that is left."
         )
     return total
