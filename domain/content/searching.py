@@ -101,26 +101,26 @@ class SearchReader:
             facets[name] = tuple(dict.fromkeys(values))
         return facets
 
-    def _facet_values(self, name: str, parameter: str, value: str) -> list[str]:
+    def _facet_values(self, field_name: str, parameter: str, value: str) -> list[str]:
         """The texts that match a value of a facet, in most cases only the value as sent.
 
         For a number field it is the canonical form of the number. For a field without a declared type it is the value
-        as sent and, if that is a number, also its canonical form.
+        as sent and, if that is a number, also its canonical form. A fault is added for the query `parameter`.
         """
-        kind = self._collection.type_of(name)
+        kind = self._collection.type_of(field_name)
         if len(value) > MAX_TEXT_LENGTH:
             self.add_fault(
-                parameter, f"{name} is compared with {len(value)} characters: send at most {MAX_TEXT_LENGTH}."
+                parameter, f"{field_name} is compared with {len(value)} characters: send at most {MAX_TEXT_LENGTH}."
             )
         elif kind == NUMBER:
             number = number_of(value)
             if number is not None:
                 return [number_text(number)]
-            self.add_fault(parameter, f"{value[:50]} is not a number: send a number to compare {name} with.")
+            self.add_fault(parameter, f"{value[:50]} is not a number: send a number to compare {field_name} with.")
         elif kind == BOOLEAN and value not in ("true", "false"):
-            self.add_fault(parameter, f"{name} is compared with true or false, not with {value[:50]}.")
+            self.add_fault(parameter, f"{field_name} is compared with true or false, not with {value[:50]}.")
         elif kind == DATE and moment_of(value) is None:
-            self.add_fault(parameter, f"{value[:50]} is not a date: send a date to compare {name} with.")
+            self.add_fault(parameter, f"{value[:50]} is not a date: send a date to compare {field_name} with.")
         elif kind is None and (number := number_of(value)) is not None:
             return [value, number_text(number)]
         return [value]
@@ -140,12 +140,12 @@ class SearchReader:
                 ranges.append(bounds)
         return tuple(ranges)
 
-    def _bounds(self, name: str, ends: Mapping[str, tuple[str, str]]) -> Bounds | None:
+    def _bounds(self, field_name: str, ends: Mapping[str, tuple[str, str]]) -> Bounds | None:
         """The bounds of one field; None, and a fault is added, if an end of the range is faulty."""
-        kind = self._collection.type_of(name)
+        kind = self._collection.type_of(field_name)
         if kind in (STRING, BOOLEAN):
             parameter = next(iter(ends.values()))[0]
-            self.add_fault(parameter, f"{name} is a {kind}; only numbers and dates have ranges.")
+            self.add_fault(parameter, f"{field_name} is a {kind}; only numbers and dates have ranges.")
             return None
         if kind is None:
             kind = NUMBER if all(number_of(text) is not None for _, text in ends.values()) else DATE
@@ -155,18 +155,18 @@ class SearchReader:
             values[end] = parse(text)
             if values[end] is None:
                 noun = "a number" if kind == NUMBER else "a date or date-time (RFC 3339)"
-                self.add_fault(parameter, f"A bound of {name} must be {noun}; {text[:50]} is not.")
+                self.add_fault(parameter, f"A bound of {field_name} must be {noun}; {text[:50]} is not.")
         if None in values.values():
             return None
         least, most = values.get("min"), values.get("max")
         if kind == DATE and most is not None and is_date(ends["max"][1]):
             try:
                 # A date as the end includes the whole day.
-                return Bounds(name, kind, least=least, before=most + _ONE_DAY)
+                return Bounds(field_name, kind, least=least, before=most + _ONE_DAY)
             except OverflowError:
                 # No moment follows the last day of the calendar; only its first moment is included.
                 pass
-        return Bounds(name, kind, least=least, most=most)
+        return Bounds(field_name, kind, least=least, most=most)
 
     def _add_unknown_field(self, parameter: str, name: str) -> None:
         """Add the fault of a field that the collection does not declare."""
