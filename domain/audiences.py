@@ -169,7 +169,7 @@ def _attribute_predicate(criterion: Mapping[str, Any]) -> MemberPredicate:
 
 
 def _has_accepted_value(member: Member, name: str, accepted: frozenset[Any]) -> bool:
-    """True if the attribute, or an element of it, is accepted.
+    """True if the member's attribute `name`, or an element of it, is `accepted`.
 
     An attribute that the member's `custom_attributes` lack is read from the profile.
     """

@@ -246,7 +246,7 @@ class BadgeBalances:
         return sorted(trackings, key=lambda tracking: tracking.badge_tracking_id, reverse=True)
 
     def take_new_trackings(self) -> list[BadgeTracking]:
-        """Return the trackings that changed a balance since the last call, except those of `reverse`."""
+        """Return the trackings that changed a balance since the last call, except trackings that `reverse` added."""
         new_trackings, self._new_trackings = self._new_trackings, []
         return new_trackings
 

@@ -119,9 +119,9 @@ def faults_of_constants(
 def _constant_faults(
     effect_id: str, values: Mapping[str, Any], computed: Collection[str], now: datetime
 ) -> Iterator[tuple[str, str]]:
-    """The faults of the constant parameters of one effect, each as the name of the parameter and a text.
+    """The faults of one effect's constant parameters, each as the name of the parameter and a text.
 
-    `computed` are the names of the parameters that have an expression.
+    `values` has the constants by parameter; `computed` are the names of the parameters that have an expression.
     """
     amount, qualifying = values.get("amount"), values.get(_QUALIFYING)
     # The amount of a mint may be 0 if it has qualifying points, constant or computed.

@@ -200,7 +200,7 @@ def _with_suggestion(detail: str, name: str, names: Collection[str]) -> str:
 
 
 def _compile_params(effect: Effect, values: Sequence[Mapping[str, Any]], pointer: str) -> tuple[CompiledParameter, ...]:
-    """Compile the parameters of one effect; raises InvalidRequest with every fault."""
+    """Compile the parameters of one effect, stored as `values` at `pointer`; raises InvalidRequest with every fault."""
     parameters = {parameter.id: parameter for parameter in effect.params}
     compiled: dict[str, CompiledParameter] = {}
     faults: list[FieldFault] = []

@@ -74,7 +74,7 @@ class Overload:
 
 
 def apply(budget: Budget, name: str, overloads: tuple[Overload, ...], values: tuple[Any, ...]) -> Any:
-    """Call the first overload that accepts the values."""
+    """Call the first overload of the function `name` that accepts the values; raises EvaluationError if none does."""
     for overload in overloads:
         if overload.takes_values(values):
             if overload.metered:

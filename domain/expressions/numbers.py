@@ -75,6 +75,7 @@ _STEPS = {digits: Decimal((0, (1,), -digits)) for digits in range(-PRECISION, PR
 
 
 def _to_decimal(value: Any) -> Decimal:
+    """The decimal of a number or a text; raises EvaluationError for null, true and false."""
     if type(value) is Decimal:
         return value
     if value is None or isinstance(value, bool):

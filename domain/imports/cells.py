@@ -301,7 +301,7 @@ def object_values(
 
 
 def _of_json(name: str, read: Read, value: Any) -> Any:
-    """The value of a field from a JSON value; a number may also be a text."""
+    """The value of the field `name`, which must have the type that `read` returns; a number may also be a text."""
     if read in (_number, _whole_number):
         if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
             raise RowFault(f"{name} is not a number.", name)

@@ -63,10 +63,10 @@ class NewLot:
 
 @dataclass(frozen=True, slots=True)
 class TakeLots:
-    """Lots give `amount`: those of `first_transaction_id` first, then those with `preferred` ids, then by expiry.
+    """Lots give `amount`: lots of `first_transaction_id` first, then lots with `preferred` ids, then others by expiry.
 
-    `exact_uses` has the lots and their amounts instead. `is_newest`: only the wallet's newest lot gives. `expires`: the
-    amount expires.
+    If there are `exact_uses`, exactly these lots give exactly these amounts. `is_newest`: only the newest lot of the
+    wallet gives. `expires`: the amount expires.
     """
 
     wallet_id: int

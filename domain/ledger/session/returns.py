@@ -149,7 +149,7 @@ class Returns(MissingAmounts):
         return end is not None and end <= self.at
 
     def _ended_lots_of(self, account: LedgerAccount, wallet_id: int, uses: Iterable[LotUse]) -> frozenset[int]:
-        """The lots among those of `uses` whose points have expired by now."""
+        """The ids of the lots in `uses` whose points have expired by now."""
         return frozenset(use.ledger_lot_id for use in uses if self._has_ended(account, wallet_id, use))
 
     def expect_late_activity(self, expiries: Iterable[Stored] = ()) -> None:
