@@ -223,7 +223,7 @@ def find_rows_of_wallet(
 ) -> Paged[TransactionRow]:
     """A page of a wallet's transaction rows on all accounts, or on the one of the filter `ledger_account_key`.
 
-    The other filters are those of `_conditions`.
+    `filters` can also contain every filter of `_conditions`.
     """
     conditions = []
     if "ledger_account_key" in filters:

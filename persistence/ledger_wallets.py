@@ -181,9 +181,9 @@ def _balance_by_now(
 ) -> tuple[Decimal, datetime | None]:
     """The unexpired balance after the mints that have arrived, in their order, and the begin of its idle period.
 
-    `expired` is the expired amount of the stored balance. Each mint counts as a transaction. If the balance had expired
-    by inactivity before a mint, the amount of the mint remains, and the `kept_lots`, which inactivity does not expire
-    until their `kept_until`.
+    `values` is the stored balance by column, `expired` its expired amount. Each mint counts as a transaction. If the
+    balance had expired by inactivity before a mint, the amount of the mint remains, and the `kept_lots`, which
+    inactivity does not expire until their `kept_until`.
     """
     balance, debt, reserved_amount = (
         values["current_balance"],

@@ -101,7 +101,7 @@ class _LockedRow(NamedTuple):
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> "_LockedRow":
-        """The row, whose first columns are those of the key."""
+        """The record of a row, whose first columns are the fields of the key."""
         return cls(CounterKey(*row[:_WIDTH]), *row[_WIDTH:])
 
 

@@ -28,10 +28,12 @@ Kind = TypeVar("Kind")
 class Records(Generic[Kind]):
     """The records of a table, each of which belongs to an organization and has an id.
 
-    Lists can be ordered by any column, under its API name, or by the columns of `order`; the document defines which.
-    They are filtered by the columns named in `equal`, by the external key if the records have one, and by `filters`.
+    Lists can be ordered by any column, under its API name, or by the columns of `order`; the OpenAPI document
+    defines which. Lists are filtered by the columns named in `equal`, by the external key if the records have one, and
+    by `filters`.
 
-    A record may have columns of tables that `source` joins to its own: `columns` are those, by the names of its fields.
+    A record may have columns of tables that `source` joins to its own: `columns` has these columns by the name of the
+    field.
 
     `conflicts` are the refusals of values that another record has, by the names of the unique constraints; their texts
     may contain fields, such as `{code}`. While a record is locked, other transactions can add rows that refer to it by

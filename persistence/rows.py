@@ -106,7 +106,7 @@ def _execute_one(db: Connection, statement: Any, kind: type[Kind], refusals: Map
 
 @cache
 def _bulk_insert(table: Table, names: tuple[str, ...]) -> Prepared:
-    """The statement that inserts rows, whose JSON text is its parameter."""
+    """The statement that inserts rows with the columns `names`; its parameter is the JSON text of the rows."""
     listed = ", ".join(names)
     return Prepared(
         f"INSERT INTO {table.name} ({listed}) SELECT {listed}"
@@ -188,8 +188,9 @@ def upsert(
 ) -> Prepared:
     """The statement that inserts rows, or changes columns of rows with the same key in their organization.
 
-    By default the rows have all columns of the table, the key is the primary key, and all columns are changed except
-    the key and `created_at`. Its parameter is the JSON text of the rows.
+    `names` are the columns of the rows, by default all columns of the table. The default `key` is the primary key, and
+    by default all columns are changed except the key and `created_at`. The parameter of the statement is the JSON text
+    of the rows.
     """
     names = names or [column.name for column in table.c]
     conflict = ("organization_id", *key) if key else [column.name for column in table.primary_key]

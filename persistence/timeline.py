@@ -61,7 +61,7 @@ def _of_member(
     has_event: bool = True,
     other_facts_name: str = "",
 ) -> _Source:
-    """The rows of a table that belong to the member; `member` is the column with the member's id."""
+    """The rows of a table about the member, as entries of a `kind`; `member` is the column with the member's id."""
     rows = f"FROM {table} x WHERE x.organization_id = :o AND x.{member} = :m"
     event_id = "x.loyalty_event_id" if has_event else _NO_EVENT
     return _Source(kind, rows, f"x.{id_column}", "x.created_at", event_id, other_facts_name=other_facts_name)
@@ -170,7 +170,7 @@ _FROM, _TO = "from_moment", "to_moment"
 
 @cache
 def _next_rows(names: tuple[str, ...], has_from: bool, has_to: bool) -> TextClause:
-    """The query of the next rows of these sources, with or without limits of time."""
+    """The query of the next rows of the sources with these names, with or without limits of time."""
     parts = []
     for number, source in enumerate(SOURCES[name] for name in names):
         conditions = [source.rows, f"{source.id} < :high{number}"]
@@ -216,7 +216,7 @@ def _find_first_ids(
 
 @cache
 def _searches(names: tuple[str, ...], moments: tuple[str, ...]) -> TextClause:
-    """The query of one row with the first id of each source and moment."""
+    """The query of one row with the first id of each source in `names` at or after each moment."""
     searches = [
         _SEARCH.format(id=source.id, rows=source.span or source.rows, at=source.at, moment=moment)
         for source in (SOURCES[name] for name in names)

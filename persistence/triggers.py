@@ -254,7 +254,7 @@ def claim_due(
     """Claim due deliveries of active triggers; no other worker can claim them during the `lease`.
 
     `under_way` are the deliveries that are being sent, which count for the limits. Without `organization_id`, the
-    deliveries are those of all organizations. Organizations with few of them under way come first.
+    deliveries are those of all organizations. Organizations with few deliveries under way come first.
     """
     of_triggers = Counter(delivery.trigger_id for delivery in under_way)
     of_organizations = Counter(delivery.organization_id for delivery in under_way)

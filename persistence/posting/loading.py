@@ -297,7 +297,7 @@ class _IdleBalances:
     def find_idle_times(
         self, pairs: Iterable[Pair], accounts: Mapping[int, LedgerAccount]
     ) -> dict[Pair, list[IdleTime]]:
-        """Find the times in which stored balances had expired by inactivity; return those of each, earliest first."""
+        """Find the times in which stored balances had expired by inactivity, the earliest of each balance first."""
         for pair in pairs:
             if pair[1] in accounts and accounts[pair[1]].expiration_policies:
                 self._expire_idle(pair, accounts[pair[1]], self._session.at)

@@ -116,8 +116,8 @@ SELECT ledger_transaction_id, external_id FROM events_of WHERE external_id IS NO
 def find_stored(db: Connection, organization_id: int, transaction_ids: Collection[int]) -> dict[int, Stored]:
     """The transactions with these ids, by id; their `uses` of lots are in the order of expiry.
 
-    A debit has the stored mints whose missing amounts its reversal repays, in `mints_to_repay`. Its `clawbacks` are
-    those of points that it had spent, and took other points in their place.
+    A debit has the stored mints whose missing amounts its reversal repays, in `mints_to_repay`. Its `clawbacks` are the
+    clawbacks of points that the debit had spent: they took other points in place of these.
     """
     if not transaction_ids:
         return {}

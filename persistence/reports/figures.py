@@ -137,7 +137,7 @@ def find_sum(
     label: str = "",
     subject: int | None = None,
 ) -> Figures:
-    """The figures of a range, of one `subject` (a coupon book or a ledger account) or, if it is None, of all."""
+    """The figures of one `kind` in a range, of one `subject` (a coupon book or a ledger account), or of all if None."""
     query = FigureQuery(organization_id, kind, label, subject)
     [row] = query.execute(
         db, f"SELECT sum(a), sum(b), sum(c), sum(d) FROM ({select_by_subject(query, begin, end)}) AS found"
@@ -160,7 +160,7 @@ def find_series(
     label: str = "",
     subject: int | None = None,
 ) -> list[Figures]:
-    """The figures of each of these consecutive days; zeros for a day without records."""
+    """The figures of one `kind` on each of these consecutive days; zeros for a day without records."""
     if not days:
         return []
     begin, end = days[0].begin, days[-1].end

@@ -142,7 +142,7 @@ def _parts_of_hint(hint: Any) -> tuple[Any, frozenset[Any], bool]:
 
 
 def _type_of(name: str, hint: Any, marks: frozenset[Any]) -> tuple[TypeEngine[Any] | type[TypeEngine[Any]], str | None]:
-    """The type of the column of a field, and the SQL of an empty list or object of that type; None for other types."""
+    """The type of the column of the field `name`, and the SQL of an empty list or object of this type, else None."""
     if Mark.KEY in marks:
         return Uuid(as_uuid=False), None
     origin = get_origin(hint)
