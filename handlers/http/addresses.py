@@ -137,25 +137,25 @@ _BY_MEMBER_ID = "memberId:"
 _BY_LOYALTY_MEMBER_ID = "loyaltyMemberId:"
 
 
-def _identified_member(db: Connection, organization_id: int, value: str) -> Any:
+def _identified_member(db: Connection, organization_id: int, identifier: str) -> Any:
     """The member with this identifier; None if there is none.
 
     A prefix names the id that follows. Without a prefix, digits can be either id, other texts a
     `loyaltyMemberId`. Raises AmbiguousMember for digits that are the `memberId` of one member and the `loyaltyMemberId`
     of another.
     """
-    if value.startswith(_BY_LOYALTY_MEMBER_ID):
-        return MEMBERS.find_by(db, organization_id, loyalty_member_id=value[len(_BY_LOYALTY_MEMBER_ID) :])
-    if value.startswith(_BY_MEMBER_ID):
-        digits = value[len(_BY_MEMBER_ID) :]
+    if identifier.startswith(_BY_LOYALTY_MEMBER_ID):
+        return MEMBERS.find_by(db, organization_id, loyalty_member_id=identifier[len(_BY_LOYALTY_MEMBER_ID) :])
+    if identifier.startswith(_BY_MEMBER_ID):
+        digits = identifier[len(_BY_MEMBER_ID) :]
         return MEMBERS.find(db, organization_id, int(digits)) if _ID.fullmatch(digits) else None
-    if not _ID.fullmatch(value):
-        return MEMBERS.find_by(db, organization_id, loyalty_member_id=value)
-    matching_members = members.find_all_by_either_id(db, organization_id, int(value), value)
+    if not _ID.fullmatch(identifier):
+        return MEMBERS.find_by(db, organization_id, loyalty_member_id=identifier)
+    matching_members = members.find_all_by_either_id(db, organization_id, int(identifier), identifier)
     if len(matching_members) > 1:
         raise AmbiguousMember(
-            f"The memberIdentifier {value} is the memberId of one member and the loyaltyMemberId of another. Write "
-            f"{_BY_MEMBER_ID}{value} or {_BY_LOYALTY_MEMBER_ID}{value} to name one of them."
+            f"The memberIdentifier {identifier} is the memberId of one member and the loyaltyMemberId of another. "
+            f"Write {_BY_MEMBER_ID}{identifier} or {_BY_LOYALTY_MEMBER_ID}{identifier} to name one of them."
         )
     return matching_members[0] if matching_members else None
 

@@ -88,7 +88,7 @@ class DeprecationPlan:
     def _time(self, part: Mapping[str, Any], name: str) -> int | None:
         """The time at which a part was deprecated, None if it was not.
 
-        Raises DocumentError if the part is deprecated without a date.
+        Raises DocumentError, which calls the part `name`, if the part is deprecated without a date.
         """
         deprecated_part = part if part.get("deprecated") else self._schemas.resolve(part)
         if not deprecated_part.get("deprecated"):

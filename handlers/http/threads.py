@@ -155,12 +155,12 @@ class FairThreads:
                 self._lock.notify_all()
 
 
-def _end_turn(waiting: OrderedDict[Hashable, Any], name: Hashable) -> None:
-    """Let all others begin before the next work of this organization or client; forget it if no work is left."""
-    if waiting[name]:
-        waiting.move_to_end(name)
+def _end_turn(waiting: OrderedDict[Hashable, Any], key: Hashable) -> None:
+    """Let all others begin before the next work of the organization or client `key`; forget it if no work is left."""
+    if waiting[key]:
+        waiting.move_to_end(key)
     else:
-        del waiting[name]
+        del waiting[key]
 
 
 class Share(Executor):
