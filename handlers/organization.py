@@ -55,6 +55,6 @@ def _refuse_faults(fields: Mapping[str, Any], before: OrganizationDetails) -> No
 
 
 def _audit_default_program(call: Call, former_id: int | None, default_id: int | None) -> None:
-    """Add entries about the former default program, which is not the default any more, and about the new one."""
+    """Add two audit entries: the former default program is not the default any more, and the new one is."""
     for program_id in {former_id, default_id} - {None}:
         call.audit.add_flag_change("loyalty-program", program_id, "setAsDefault", is_set=program_id == default_id)

@@ -92,7 +92,7 @@ class Explainer:
                 return message.removeprefix(f"{MASK} ") if message.startswith(MASK) else f"is refused: {message}"
 
     def _closest(self, place: Place, branches: list[list[Any]]) -> Iterator[tuple[Place, str]]:
-        """The faults of one alternative: the one with the fewest faults among all that allow the type of the value.
+        """The faults of the value at `place` by one alternative: the one with the fewest faults that allows its type.
 
         If no alternative allows the type: one fault, which names the allowed types. If no error names a type, for
         example because the value fits several alternatives: one fault without types. `branches` has the errors of each

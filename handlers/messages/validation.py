@@ -185,7 +185,7 @@ class Schemas:
         ]
 
     def _enum_of_field(self, schema: Mapping[str, Any], name: str) -> list[str]:
-        """The allowed values of a field of a schema or of a part of its `allOf`; empty if it has no `enum`."""
+        """The allowed values of the field `name` of a schema or a part of its `allOf`; empty if it has no `enum`."""
         schema = self.resolve(schema)
         field_schema = schema.get("properties", {}).get(name)
         if field_schema is not None:

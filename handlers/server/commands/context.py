@@ -80,7 +80,7 @@ def with_database(settings: Settings) -> Iterator[Settings]:
 def migrated_engine(settings: Settings, *, statement_timeout_ms: int | None = None) -> Iterator[Engine]:
     """An engine for a command; refuses a database that lacks migrations, and names the command that runs them.
 
-    It creates no embedded database.
+    If there is no embedded database yet, none is created.
     """
     refuse_without_database(settings)
     from persistence import schema

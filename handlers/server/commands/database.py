@@ -51,7 +51,7 @@ def migrate(check: bool, as_json: bool) -> None:
 
 
 def _check(engine: Engine, as_json: bool) -> None:
-    """Print whether the schema of the database fits this version, and set the exit code accordingly."""
+    """Print whether the schema of the database fits this version; exit with a code of its own if it does not."""
     from persistence import schema
 
     state = schema.find_state(engine)

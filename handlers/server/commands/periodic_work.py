@@ -68,9 +68,9 @@ def _expire(engine: Engine, organization_id: int) -> list[dict[str, Any]]:
 def evaluate_tiers(organization: int | None, everyone: bool, as_json: bool) -> None:
     """Evaluate again the tiers that have expired.
 
-    These were set by hand until some moment. Responses show the right tier, and events use it, whether or not this
-    runs; it stores the tier and reports the move. It may be interrupted and started again at any time, while servers
-    run. Workers run it periodically, without `--all`.
+    A tier expires if it was set by hand until some moment. Responses show the right tier, and events use it, whether or
+    not this command runs; the command stores the tier and reports the move. It may be interrupted and started again at
+    any time, while servers run. Workers run it periodically, without `--all`.
     """
     from handlers.server import jobs
 

@@ -135,7 +135,7 @@ class _FileApplication:
     def _adopt(self, kind: Kind, file: RecordFile) -> StoredRecord | None:
         """Find the record that gets its external key by this file, and rename it after the key.
 
-        It is found by its own name. None if there is none, or if another file has that name.
+        The record is found by its own name. Returns None if no record has this name, or if another file has it.
         """
         name = kind.own_name(file.fields)
         if file.fields.get(EXTERNAL_KEY) is None or not isinstance(name, str) or kind.is_name_of_default(name):
@@ -267,7 +267,7 @@ def _faults_of_name(file: RecordFile) -> list[str]:
 
 
 def _placeholders(value: Any, name: str = "") -> Any:
-    """The value of a field with ids and keys of valid form instead of names."""
+    """The value of the field `name`, with ids and keys of valid form instead of references to records."""
     if isinstance(value, Ref):
         return 1 if kind_of_field(name) is not None else "00000000-0000-4000-8000-000000000000"
     if isinstance(value, Mapping):

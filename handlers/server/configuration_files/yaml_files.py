@@ -217,7 +217,7 @@ def _size(node: yaml.Node, sizes: dict[int, int], faults: list[str], file_name: 
 
 
 def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str], file_name: str) -> Any:
-    """The value of a node; adds the line of every part to `lines`, and faults, which begin with `file_name`."""
+    """The value of the node at the pointer `place`; adds the line of each part by pointer to `lines`, and faults."""
     lines[place] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
         fields: dict[str, Any] = {}

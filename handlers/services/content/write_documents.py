@@ -246,7 +246,7 @@ def audit_versions(
 
 
 def _text_in(item: Any, name: str) -> str | None:
-    """The text in a field of a raw item of any form, shortened for the response; None if it has no text there.
+    """The text in the field `name` of a raw item of any form, shortened for the response; None if it has none.
 
     An item without a locale means the default locale.
     """

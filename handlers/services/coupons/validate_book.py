@@ -99,7 +99,7 @@ def checked_book_values(
 
 
 def _complete_program(call: Call, values: dict[str, Any]) -> None:
-    """Complete the key or the id of the program: one surface sends the key, the other one the id; both are stored."""
+    """Complete the program in the `values` of a book: one surface sends its key, the other its id; both are stored."""
     organization_id = call.organization.organization_id
     for sent_name, derived_name in (
         ("loyalty_program_key", "loyalty_program_id"),
@@ -116,7 +116,7 @@ def _complete_program(call: Call, values: dict[str, Any]) -> None:
 
 
 def _complete_tiers(call: Call, values: dict[str, Any], are_both_sent: bool) -> None:
-    """Complete the keys or the ids of the tiers: `tierKeys` and the deprecated `tiers` are the same restriction.
+    """Complete the tiers in the `values` of a book: `tierKeys` and the deprecated `tiers` are the same restriction.
 
     Raises UnknownTier, or InvalidRequest if the request sends both and they name different tiers.
     """
@@ -140,7 +140,7 @@ def _complete_tiers(call: Call, values: dict[str, Any], are_both_sent: bool) -> 
 
 
 def _refuse_fractions_of_points(call: Call, values: Mapping[str, Any]) -> None:
-    """Refuse points with more fraction digits than the book's account allows; `values` are those of the book."""
+    """Refuse points with more fraction digits than the account allows; `values` are the fields of the book."""
     config = values["required_points_config"]
     if not config:
         return

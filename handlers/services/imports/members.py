@@ -82,7 +82,7 @@ class _MemberChange:
 
 @dataclass(slots=True)
 class _SortedRows:
-    """The rows to import: `new` are those of members to enrol, `changes` the changes of existing members."""
+    """The rows to import: `new` has the rows of members to enrol, `changes` the changes of existing members."""
 
     new: list[_MemberRow] = field(default_factory=list)
     changes: list[_MemberChange] = field(default_factory=list)

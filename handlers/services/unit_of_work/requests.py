@@ -49,7 +49,7 @@ def unit_of_work(
 
 
 def _lock_members(unit: UnitOfWork, member_ids: Collection[int]) -> None:
-    """Lock those of the members that exist; raises MemberErased."""
+    """Lock the members with these ids, if they exist; raises MemberErased."""
     unit.lock(member_ids=member_ids)
     for member_id in member_ids:
         _refuse_erased(unit, member_id)

@@ -91,8 +91,8 @@ class TierWork:
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
         """Restore the previous tiers of the event's changes, except tiers that have changed since.
 
-        If the previous tier depended on points, so does the restored tier: if the points have changed meanwhile, it
-        moves at once, and events report that.
+        A restored tier that depends on points moves at once if the points have changed meanwhile, and events report
+        that.
         """
         unit = self._unit
         if not self._has_loaded_revertible and unit.reversals:
