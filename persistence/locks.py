@@ -1,9 +1,10 @@
 """The global lock order, which rules out deadlocks between units of work.
 
 Before all others: the test clock of a test organization, by an advisory lock, also while there is no clock: shared by
-calls that write, exclusively by calls that begin, move or remove the clock. Then an advisory lock of calls that change
-a record of the configuration, which serializes them so that the audit log has the record before the change. Then one of
-calls that create or change a coupon book, which count the books of the organization.
+calls that write, exclusively by calls that begin, move or remove the clock. Then the organization, by calls that change
+its configuration. Then an advisory lock of calls that change the record of their path, which serializes them so that
+the audit log has the record before the change. Then one of calls that create or change a coupon book, which count the
+books of the organization.
 
 0. Customers who are to become members, by their identifiers: advisory locks, acquired by one statement in the order of
    their numbers, by calls that create a member if none exists. After them the id of a payment, by inserting it.
