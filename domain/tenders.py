@@ -131,9 +131,9 @@ def refunds_of(order: Order, paid_points: Mapping[str, PaidPoints]) -> list[Tend
 
 def _refund_target(order: Order, payment: Payment, digits: int) -> Decimal:
     """The amount of a payment with points that all returns together must have refunded, rounded down."""
-    return floor_to(
-        Fraction(Decimal(payment["amount"])) * Fraction(order.returned_total) / Fraction(order.total), digits
-    )
+    # Nothing was paid for a free order, so a return of it refunds nothing.
+    returned_share = Fraction(order.returned_total) / Fraction(order.total) if order.total else Fraction(0)
+    return floor_to(Fraction(Decimal(payment["amount"])) * returned_share, digits)
 
 
 def _points_due(target: Decimal, payment: PaidPoints | None, *, is_undone: bool) -> Tendered:

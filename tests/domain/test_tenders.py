@@ -142,6 +142,13 @@ def test_points_that_were_not_captured_are_not_refunded():
     assert (refund_of_card.tender, refund_of_card.amount, refund_of_card.points) == ("card", 5, None)
 
 
+def test_a_partial_return_of_a_free_order_refunds_nothing():
+    till = Till(order(0, ("points", 0), ("card", 0)))
+    returned_order = replace(till.order, status=PARTIALLY_RETURNED)
+    refunds = [(refund.tender, refund.amount, refund.points) for refund in refunds_of(returned_order, till.points)]
+    assert refunds == [("points", 0, 0), ("card", 0, None)]
+
+
 def test_yen_are_refunded_without_fractions():
     till = Till(order(1000, ("points", 500), ("card", 500), currency="JPY"), per_unit=1)
     # Half of 333 is 166.5: the value of the points is rounded down.
