@@ -1,7 +1,7 @@
 """Events tracked a second, compared with the limit of the database: `python -m bench.tracking`.
 
 One run on one database, durable as in production. First pgbench writes the rows of an event (the limit). Then a server
-with one worker, and one with two, is given single events and batches of 100 over HTTP by as many clients, as fast as it
+with one process, and one with two, gets single events and batches of 100 over HTTP from as many clients, as fast as it
 can, then half as fast to measure how long a call takes; then pgbench again. Prints a table for `docs/performance.md`:
 the limit in it is the mean of pgbench before and after. Trust the ratios: machines differ, and are shared.
 """
@@ -336,7 +336,7 @@ def main() -> None:
 
 
 def _report(world: World, seconds: int, numbers: Iterator[int], times: ProcessorTimes) -> None:
-    """Measure batches of each size with each number of workers, and print them as rows with the limit by pgbench."""
+    """Measure batches of each size with each number of processes, and print them as rows with the limit by pgbench."""
     limits = [limit(world, seconds).rate]
     print("| what | events/s | of the limit | p50 ms | p95 ms | p99 ms | CPU ms: server | PostgreSQL |")
     print(8 * "|---" + "|")
@@ -352,7 +352,9 @@ def _report(world: World, seconds: int, numbers: Iterator[int], times: Processor
                 measure(clients, size, 2)
                 best, cost = times.measure(measure, clients, size, seconds)
                 half = measure(clients, size, seconds, best.events_a_second / 2)
-                rows.append((f"batches of {size}, {workers} worker{'s'[: workers - 1]}", best, half, cost))
+                rows.append(
+                    (f"batches of {size}, {workers} {'process' if workers == 1 else 'processes'}", best, half, cost)
+                )
         limits.append(limit(world, seconds).rate)
         for name, best, half, cost in rows:
             # A machine that others use, and a database that grows, change within a run.
