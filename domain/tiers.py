@@ -262,7 +262,7 @@ class TierAssignments:
         schedule = self._schedules.get(program_id)
         if not tier.has_lapsed(self.at):
             return tier
-        # Tiers of an inactive program do not change.
+        # Tiers of an inactive program do not change, even if they have lapsed.
         if schedule is None:
             return HeldTier(tier.loyalty_tier_id)
         return schedule.held_tier_of(points, self.at, tier.floor)

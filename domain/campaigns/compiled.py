@@ -352,7 +352,7 @@ class EvaluationPlans:
     def __init__(self, campaigns: Iterable[CompiledCampaign]) -> None:
         self.campaigns = tuple(campaigns)
         self.have_cooldowns = any(campaign.cooldown is not None for campaign in self.campaigns)
-        # A cooldown is loaded with the counters of limits.
+        # Cooldowns are loaded together with the counters of limits, so they count as limits here.
         self.have_limits = self.have_cooldowns or any(campaign.limits for campaign in self.campaigns)
         self._by_type: dict[str, EvaluationPlan] = {}
 

@@ -246,7 +246,7 @@ def _merge_and_split(
     change = used_amount - counter.used.get(0, ZERO)
     rows = [CounterRow(key, 0, change, parts, alerts=counter.alerts, waits=waits)]
     for part in range(1, max(parts, counter.parts) + 1):
-        # Row 0 has this amount now.
+        # `change` has moved the amount of this part to row 0, so the part starts again from zero.
         merged_amount = counter.used.get(part, ZERO)
         row = CounterRow(key, part, -merged_amount)
         if split is not None and part <= parts:

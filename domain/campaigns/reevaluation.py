@@ -135,7 +135,7 @@ def reevaluate(
     each remaining item its position in the original order.
     """
     reevaluation, budget = Reevaluation(), Budget(EVENT_COST, deadline)
-    # Balances of zero are not stored.
+    # Records leave out balances of zero, which expressions can read nevertheless.
     no_points = dict.fromkeys(facts.context["balances"], ZERO)
     for action in actions:
         budget.zone = zone_named(action.zone)

@@ -73,7 +73,7 @@ def check(node: Node, environment: Environment, expected_type: Type | None = Non
     try:
         node_type = checker.find_type(node, dict(environment.variables))
         is_expected = expected_type is None or fits(node_type, expected_type)
-        # Messages need the name of the type, which recurses as well.
+        # Messages need the name of the type, and computing it recurses, too: find out here if it is nested too deep.
         str(node_type)
     except RecursionError:
         fault = Fault("the type of the expression is nested too deep", node.start, node.end, "limit")

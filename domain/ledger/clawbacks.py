@@ -42,7 +42,7 @@ def exchange_uses(
             other_uses = exchange.take(use)
             if other_uses:
                 changed_exchanges[exchange.clawback.ledger_transaction_id] = exchange
-                # Points of the other lots may have been clawed back, too.
+                # Points of the other lots may have been clawed back, too: search the clawbacks of these lots.
                 queue += other_uses
                 use = replace(use, amount=use.amount - sum(other_use.amount for other_use in other_uses))
         uses.append(use)

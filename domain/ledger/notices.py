@@ -67,7 +67,7 @@ class NoticeSchedule:
     def window(self, days_before: int, after: datetime, until: datetime) -> tuple[datetime, datetime]:
         """The range of expiries whose notice, `days_before` days earlier, may be due between `after` and `until`."""
         first, last = (local_time(moment, self.zone).date() for moment in (after, until))
-        # The notices of the first day were due already.
+        # The notices of the first day were due at or before `after`: begin with the next day.
         if self._moment(first) <= after:
             first += timedelta(days=1)
         days_between = timedelta(days=days_before)

@@ -209,7 +209,7 @@ class Returns(MissingAmounts):
             try:
                 self._refuse_over_supply(account, expiry.amount)
             except SupplyExceeded:
-                # What had expired was issued again meanwhile.
+                # The expired points were issued again meanwhile, up to the maximum supply: they cannot come back.
                 return
         available_before = self._available_of(expiry)
         balance, to_lots = self._credit(account, wallet_id, expiry.amount)
