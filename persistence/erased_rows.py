@@ -236,7 +236,7 @@ def erase_page(
                 emptied_ids += result.scalars()
     if len(page) == limit:
         return replace(progress, up_to=page[-1]["id"]), emptied_ids
-    # Without referral codes, no record contains one.
+    # The kinds after `OWN_ROWS` only contain the member's referral codes: skip them if the member has none.
     has_more_kinds = progress.kind + 1 < len(ROWS if codes else OWN_ROWS)
     return replace(progress, kind=progress.kind + 1, up_to=0) if has_more_kinds else None, emptied_ids
 

@@ -113,7 +113,7 @@ def find_first_idle_end(
             end = policies[ledger_account_id].end(begin, None)
             if end is not None and after < end <= until:
                 first = until = end
-        # Continue with accounts of which later begins may have earlier ends.
+        # Continue with accounts that have further begins, as a period that begins later may end earlier.
         unread = {
             account_id: policies[account_id] for account_id, begins_read in begins.items() if len(begins_read) == limit
         }

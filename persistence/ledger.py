@@ -113,6 +113,7 @@ def store_account(
 
 
 def _unmark_default_account(db: Connection, ledger: Ledger) -> None:
+    """Leave the ledger without a default account, before another account becomes the default."""
     db.execute(
         update(ledger_accounts)
         .where(is_same(ledger_accounts, ledger, "ledger_id"), ledger_accounts.c.is_default_account)

@@ -111,7 +111,7 @@ def find_page(
     statement = select(*columns, *_BOOK_COLUMNS).select_from(_JOINED).where(*_of_member(member), is_on_page)
     parameters = {"organization_id": member.organization_id}
     rows = db.execute(statement.order_by(*order), parameters).all()
-    # The last page shows the total; other pages, and pages beyond it, do not.
+    # The rows before and on the last page are the total; for other pages, and pages beyond the last one, count.
     if len(rows) < page.limit and (rows or page.page == 0):
         total = page.page * page.limit + len(rows)
     else:

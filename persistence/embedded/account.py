@@ -53,6 +53,7 @@ def account_of_cluster(data: Path) -> Account | None:
 
 
 def _account_of_uid(uid: int) -> Account:
+    """The account with a user id."""
     try:
         return _account_of(pwd.getpwuid(uid))
     except KeyError:
