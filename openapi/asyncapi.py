@@ -38,7 +38,7 @@ class _Message:
 
 
 def document() -> dict[str, Any]:
-    """The document: a channel for each type of trigger, a message for each `type`, and the schemas that they reach."""
+    """The AsyncAPI document: a channel for each type of trigger, a message for each `type`, and their schemas."""
     administration = openapi.bundle("administration")
     messages = list(_messages(administration))
     channels = dict.fromkeys(message.channel for message in messages)

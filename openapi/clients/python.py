@@ -143,6 +143,7 @@ def _path_arguments(operation: Operation) -> list[str]:
 
 
 def _query_arguments(query: tuple[dict[str, Any], ...]) -> list[str]:
+    """The parameters of a method for a query: keywords, of which only required ones have no default."""
     if not query:
         return []
     texts = ["*"]
