@@ -1,7 +1,7 @@
 """Operations that are called in this process, any number of them in one database transaction.
 
-Bodies are validated by the documents, and operations do the same as for clients. No other transaction sees the changes
-before the caller commits.
+Bodies are validated by the OpenAPI documents, and operations do the same as for clients. No other transaction sees the
+changes before the caller commits.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         self._kept_bytes: Counter[Hashable] = Counter()
 
     def add_api(self, specification: Specification, *, name: str, schemas: Schemas, **_: Any) -> None:
-        """Compile the operations of a document; raises DocumentError for operations that cannot be served."""
+        """Compile the operations of an OpenAPI document; raises DocumentError for operations that cannot be served."""
         for path, _method, item, operation in openapi.operations_of(specification.raw):
             plan = OperationPlan(name, path, item, operation, schemas)
             self._plans[f"{name}:{plan.operation_id}"] = plan

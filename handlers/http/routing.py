@@ -133,7 +133,7 @@ class _Route(NamedTuple):
 class SurfaceResolver(Resolver):  # type: ignore[misc]
     """Maps every operation of one OpenAPI document to the dispatcher, under the name `surface:operationId`.
 
-    The surface is in the name because both documents may have the same operationId.
+    The surface is in the name because both OpenAPI documents may have the same operationId.
     """
 
     def __init__(self, surface: str, dispatch: Callable[..., Any]) -> None:

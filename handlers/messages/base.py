@@ -289,7 +289,7 @@ def _getter(kind: Callable[..., Any], names: tuple[str, ...]) -> Callable[[Any],
     if not names:
         return lambda record: ()
     read = kind(*names)
-    # With a single name, `read` returns the value and not a tuple.
+    # With a single name, `read` returns the value itself: put it into a tuple, as callers expect.
     return (lambda record: (read(record),)) if len(names) == 1 else read
 
 
