@@ -86,7 +86,7 @@ def _create_part(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrde
         for (position, _), result in zip(queue, results, strict=True):
             by_position.setdefault(position, []).append(result)
         if any(isinstance(result.refusal, OrderExists) for result in results):
-            # The further steps of the order were those of the other one.
+            # Only the first event was refused: later ones were about the order of the other transaction. Undo these.
             raise StartOver("Another transaction has created an order with the same externalId.")
     external_ids = [new_orders[position].external_id for position in by_position]
     orders_by_external_id = (

@@ -163,7 +163,7 @@ def evaluate_next(
     )
     unit = UnitOfWork(execution)
     accounts = unit.configuration.accounts
-    # A tier that was set ends by itself, even if the points decide no tier.
+    # Load the owners in any case: a tier that was set ends by itself, even if the points decide no tier.
     unit.lock_wallets(wallets, accounts, loads_owners=True)
     # Points that are due cause events, too.
     due_events = unit.open_for_request(account_ids=accounts, settled_accounts=accounts if everyone else ())

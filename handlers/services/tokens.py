@@ -175,6 +175,7 @@ class Authenticator:
         return claims, is_external
 
     def _own_key(self, key_id: Any) -> jwt.PyJWK:
+        """The key of this server with the id that a token names; raises InvalidKeyError if there is none."""
         if not isinstance(key_id, str) or key_id not in self._keys:
             self._load_keys()
         try:
@@ -183,6 +184,8 @@ class Authenticator:
             raise jwt.InvalidKeyError("unknown key") from None
 
     def _load_keys(self) -> None:
+        """Load the present keys of this server; create the first key if there is none."""
+
         def load(db: Connection) -> None:
             find_or_add_signing_key(db, datetime.now(UTC))
             for key in organizations.find_signing_keys(db):

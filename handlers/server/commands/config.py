@@ -158,7 +158,7 @@ def _apply(folder: Path, organization: str, as_json: bool, *, is_committed: bool
             api = _api(engine)
             with suppress(_RolledBack), elapsed_time("Applying" if is_committed else "Comparing"):
                 transactions.run(engine, work)
-    # The transaction may have been retried.
+    # If the transaction was retried, the outcome of the last attempt counts.
     return outcomes[-1]
 
 

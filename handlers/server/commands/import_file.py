@@ -130,6 +130,7 @@ def _column_names(path: Path) -> Any:
 
 @contextmanager
 def _open_file(file: Path) -> Iterator[IO[bytes]]:
+    """Open a file to read bytes; `-` is the standard input."""
     if str(file) == "-":
         yield sys.stdin.buffer
         return

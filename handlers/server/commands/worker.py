@@ -23,7 +23,7 @@ def worker(once: bool) -> None:
     refuse_without_database(settings)
     with with_database(settings) as settings:
         with migrated_engine(settings):
-            # A missing migration has ended the command here. The worker makes its own engine.
+            # Only to end the command if a migration is missing: the worker makes its own engine.
             pass
         process_worker = Worker(settings)
         process_worker.stop_at_signals()

@@ -77,7 +77,7 @@ class CoffeeShop:
         self._lovers = self._admin("createAudience", audience)["audience"]
 
     def _create_rewards(self) -> None:
-        """Create a badge, two coupon books, a mission, a referral program, and the menu with its documents."""
+        """Create a badge, two coupon books, a mission, a referral program, and the menu as content documents."""
         integration = self._calls.integration
         badge = {"name": "Early bird", "description": "Coffee before nine", "maxAmount": 100, "active": True}
         self._badge = integration("createBadge", badge)["badge"]

@@ -119,7 +119,7 @@ def member_content(
         ("Age", str(int((call.now - response.read_at).total_seconds()))),
         ("Cache-Control", f"private, max-age={int(lifetime.total_seconds())}"),
         ("ETag", response.entity_tag),
-        # The address does not name the organization, which only the token does.
+        # Caches have to distinguish organizations, and only the token names the organization, not the address.
         ("Vary", "Authorization"),
     )
     if _client_has(headers.get("if-none-match", ""), response.entity_tag):

@@ -85,7 +85,7 @@ def release_locks(call: Call, members: Collection[Member]) -> None:
     if not (member_ids and locks.find_active_locks(call.db, organization_id, member_ids, call.now)):
         return
     UnitOfWork(call).lock(member_ids=member_ids)
-    # Read again while the members are locked.
+    # Read again, as other calls may have changed the locks before this call had locked the members.
     active = locks.find_active_locks(call.db, organization_id, member_ids, call.now)
     locks.release(call.db, organization_id, [lock.coupon_lock_id for lock in active], call.now)
 

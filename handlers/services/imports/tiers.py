@@ -125,7 +125,7 @@ def report_tiers_of_new(unit: UnitOfWork, tiers: Mapping[str, tuple[TierRow, Hel
     """
     if not tiers:
         return
-    # Members are enrolled with the default tier of the default program.
+    # The members had no tiers before but the default tier of the default program, with which they were enrolled.
     before = {
         schedule.loyalty_program_id: schedule.default_tier_id
         for schedule in unit.configuration.tier_schedules

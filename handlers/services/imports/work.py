@@ -117,7 +117,7 @@ class Importer:
             self._discard_reader()
             has_worked = True
         except Exception as error:
-            # The rows that were read ahead are read again.
+            # The transaction has not imported the rows that were read ahead, so they have to be read again.
             open_import = self._discard_reader()
             is_locked = is_lock_timeout(error)
             if is_unavailable(error) or (open_import is None and not is_locked):

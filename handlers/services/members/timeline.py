@@ -153,7 +153,7 @@ def _name_sources(
         for row_id, source in sources.items()
         if source.kind == BY_COUPON
     }
-    # Until here, a mission is named by its key.
+    # The sources still have the keys of missions as names; the names replace the keys below.
     mission_keys = {
         row_id: source.name for row_id, source in sources.items() if source.kind == BY_MISSION and source.name
     }

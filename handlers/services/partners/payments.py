@@ -131,7 +131,7 @@ def _track(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentO
             payload=payment.intent.payload,
         )
         events.append(event)
-        # A new member has two events.
+        # For a new member there are two events: the enrolment, and the payment.
         origins += [payment.call.origin] * (1 + payment.is_new)
     # `create_payment_intents` has claimed the ids of the payments.
     results = track(unit, events, origins=origins, claims_payments=False)

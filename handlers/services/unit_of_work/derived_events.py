@@ -191,7 +191,7 @@ class LedgerEvents:
         """The transaction id of a mint; None if the mint is a posting of this session in a dry run."""
         if mint.ledger_transaction_id > 0:
             return mint.ledger_transaction_id
-        # A temporary id leads to the posting's number in this session.
+        # The id is temporary, since the posting is not stored yet: count the postings before it in this session.
         earlier = self._unit.ledger.steps[: position_of(mint.ledger_transaction_id)]
         return self._unit.transaction_id(len([step for step in earlier if isinstance(step, Posting)]))
 

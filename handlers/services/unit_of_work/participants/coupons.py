@@ -266,6 +266,7 @@ class CouponWork:
     # -- details ------------------------------------------------------------------------------------------------------
 
     def _event_of(self, usage: CouponUsage) -> DerivedEvent:
+        """The derived event that reports a usage."""
         book = self.loader.state.books[usage.coupon_book_id]
         event_type = COUPON_ASSIGNED
         if usage.is_use:

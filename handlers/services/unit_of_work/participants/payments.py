@@ -153,6 +153,7 @@ class PaymentWork(Participant):
         return any(key in self._keys_of(other_order) for other_order in orders)
 
     def _details(self, tracked: TrackedEvent, key: str) -> Details:
+        """The details of the refund of the points payment with this key, caused by an event."""
         return Details(
             f"{tracked.transaction_prefix}:refund-{key}",
             description=_DESCRIPTION,

@@ -137,6 +137,7 @@ class TierWork:
         return previous_tier
 
     def _tier_of_effect(self, params: Mapping[str, Any]) -> ConfiguredTier:
+        """The tier that the parameters of an effect name by keys; raises UnknownTier."""
         program_key, tier_key = params["loyaltyProgramKey"], params["loyaltyTierKey"]
         tier = self._unit.configuration.tiers.get(tier_key.lower())
         if tier is None or tier.loyalty_program_key != program_key.lower():
