@@ -1,4 +1,4 @@
-"""Every operation of a document as a request to send: a Postman collection, and a file for editors that send requests.
+"""Every operation of an OpenAPI document as a request to send: a Postman collection, and a file for editors.
 
 Both are made from the examples. Values in two braces are variables, which both kinds of tools replace.
 """

@@ -1,7 +1,7 @@
 """Columns of the view of a balance: what it holds, which points have expired, and which have become available.
 
-They are computed at the moment `now`, whether or not the periodic jobs have posted all changes until then. Statements
-with these columns need the parameters `now` and `organization_id`.
+The columns are computed at the moment `now`, whether or not the periodic jobs have posted all changes until then.
+Statements with these columns need the parameters `now` and `organization_id`.
 """
 
 from decimal import Decimal

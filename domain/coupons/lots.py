@@ -136,7 +136,7 @@ _FIRST, _FACTOR = 1, 8
 class LotRange:
     """The lots from which a use may take: the lots of a book, or of one of its coupons, with or without expired ones.
 
-    They belong to one member, and each has an amount left.
+    The lots of a range belong to one member, and each has an amount left.
     """
 
     coupon_book_id: int

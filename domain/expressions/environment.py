@@ -10,7 +10,7 @@ from domain.expressions.runtime import Budget, accepts, name_of
 from domain.expressions.types import Type
 
 Functions = Mapping[str, Callable[..., Any]]
-"""The Python callables of the host functions by name. They must be pure, since an evaluation may call them twice."""
+"""The Python callables of the host functions by name. Each must be pure, since an evaluation may call it twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,8 @@ class TermsOfAvailability:
 class Availability:
     """The terms on which points become available, as requests and settings name them.
 
-    They are a moment (`at`), or a duration `after` the event that caused the mint. If `rounding` is `day`, the end of
-    the duration is rounded up to the next local midnight. With `on` the points wait for another event, of one of the
+    The terms are a moment (`at`), or a duration `after` the event that caused the mint. If `rounding` is `day`, the end
+    of the duration is rounded up to the next local midnight. With `on` the points wait for another event, of one of the
     types in `on`, and the duration begins at the date of that event.
     """
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class OutboxWork(Participant):
     """Notifications and alerts for the triggers of type `WebHook`.
 
-    They cause no events and are never reversed: triggers learn of the cancellation of the event instead.
+    These messages cause no events and are never reversed: triggers learn of the cancellation of the event instead.
     """
 
     def __init__(self, unit: UnitOfWork) -> None:

@@ -40,8 +40,8 @@ _STATUSES = {PENDING: HELD, SETTLED: CAPTURED, REVERTED: RELEASED}
 class PaymentWork(Participant):
     """The payments with these keys, named by the unit's events or by the orders that existed before them.
 
-    They belong to the members of the orders, who are locked. Changes of payments are not reported as events, and
-    payments are refunded with their orders, so `reverse` does nothing.
+    The payments belong to the members of the orders, who are locked. Changes of payments are not reported as events,
+    and payments are refunded with their orders, so `reverse` does nothing.
     """
 
     def __init__(self, unit: UnitOfWork, keys: Collection[str]) -> None:
