@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import text
 
-from tests.builders.campaigns import effect
+from tests.builders.campaigns import effect, mint
 from tests.builders.coupons import CouponBooks
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, event, key, running
@@ -756,3 +756,15 @@ def test_coupons_of_another_organization_cannot_be_assigned_used_or_reverted(cli
     # The integration names the member in the path, the administration in the body.
     refusal = client.assign(foreign_member, client.book(), expect=404)
     assert refusal == ("/problems/not-found" if client.is_integration else "/problems/unknown-member")
+
+
+def test_the_points_that_an_item_of_a_batch_earns_pay_for_the_next_item(administration):
+    shop, prices = Shop(administration.organization), point_prices(administration, assignmentRequiredPoints=3)
+    shop.campaign(running(mint(3)), eventType="coupon-code-assigned")
+    book, ana = administration.book("list", "C-1", "C-2", **prices), administration.member(points=3)
+    path = f"/coupon-books/{book['couponBookId']}/batch-assign"
+    items = [{"memberId": ana["memberId"], "systemUniqueKey": f"b-{number}"} for number in range(2)]
+    response = shop.administration.post(path, {"items": items}, expect=200)
+    assert [result["status"] for result in response["results"]] == ["assigned", "assigned"]
+    assert [result["code"] for result in response["results"]] == ["C-1", "C-2"]
+    assert shop.balance(ana["loyaltyMemberId"]) == 3

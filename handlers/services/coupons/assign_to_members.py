@@ -14,6 +14,7 @@ from domain.problems import Refusal
 from handlers.call import Call
 from handlers.services.coupons.assign_and_use import ASSIGNED, CouponCommand, look_up_and_reserve
 from handlers.services.references import unknown_member
+from handlers.services.unit_of_work.evaluation import evaluate_changes
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.members import MEMBERS
@@ -70,7 +71,13 @@ class _Batch:
         self._usages = ResultsByKey((usage.system_unique_key, usage.request_digest, usage) for usage in stored_usages)
         # Reserve the ids of all usages and codes together.
         self._coupons.loader.expect_usages(len(items), {self._book.coupon_book_id: len(items)}, usage_ids)
-        return [self._assign_item(item, _member_of(item, members_of_items)) for item in items]
+        self._unit.expect_events(len(items))
+        outcomes = []
+        for item in items:
+            outcomes.append(self._assign_item(item, _member_of(item, members_of_items)))
+            # The next item may need the points or the tier that this one earns.
+            evaluate_changes(self._unit, ASSIGNED)
+        return outcomes
 
     def _assign_item(self, item: BatchItem, member: Member | None) -> AssignmentOutcome:
         """Assign a coupon to the member of an item, unless the key of the item was used before; return the outcome."""
