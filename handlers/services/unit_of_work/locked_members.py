@@ -1,6 +1,6 @@
 """The locked members and wallets of a unit of work."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -67,38 +67,33 @@ class LockedMembers:
             member_ids = {*member_ids, *self.referral_codes.values()}
         stored_ids = [member_id for member_id in member_ids if member_id not in self._created_ids]
         if loyalty_member_ids or stored_ids:
-            self._lock_and_add(loyalty_member_ids, stored_ids, incoming)
+            self._lock_and_add(loyalty_member_ids, stored_ids, incoming, awaits_events=self.organization.awaits_events)
         members: dict[Any, Member] = {}
         for member in self.members.values():
             members[member.loyalty_member_id] = members[member.member_id] = member
         return members
 
     def _lock_and_add(
-        self, loyalty_member_ids: Collection[str], member_ids: Collection[int], incoming: Sequence[IncomingEvent]
+        self,
+        loyalty_member_ids: Collection[str],
+        member_ids: Collection[int],
+        incoming: Sequence[IncomingEvent],
+        *,
+        awaits_events: bool,
     ) -> None:
-        """Lock and load members by their ids, and the owners of points that wait for the orders of the events."""
-        order_ids = {order["externalId"] for order in sent_orders(incoming)}
+        """Lock and load members by their ids, and the owners of points that wait for the orders of the events.
 
-        def find(*, awaits_events: bool) -> list[FoundMember]:
-            # Points that wait are only looked up if the organization has any.
-            return member_lookups.find_members(
-                self.db,
-                self.organization_id,
-                loyalty_member_ids,
-                member_ids,
-                order_ids if awaits_events else None,
-                lock=not self.is_dry_run,
-            )
-
-        self._add(self._find(find))
-
-    def _find(self, find: Callable[..., list[FoundMember]]) -> list[FoundMember]:
-        """Find members by `find`; find them again if the organization's first points wait since it was read."""
-        awaits_events = self.organization.awaits_events
-        matches = find(awaits_events=awaits_events)
-        if awaits_events or not any(match.awaited_types for match in matches):
-            return matches
-        return find(awaits_events=True)
+        They are found again if the organization's first points wait since it was read, when `awaits_events` was False.
+        """
+        # Points that wait are only looked up if the organization has any.
+        order_ids = {order["externalId"] for order in sent_orders(incoming)} if awaits_events else None
+        matches = member_lookups.find_members(
+            self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids, lock=not self.is_dry_run
+        )
+        if not awaits_events and member_lookups.await_events(matches):
+            self._lock_and_add(loyalty_member_ids, member_ids, incoming, awaits_events=True)
+        else:
+            self._add(matches)
 
     def lock_wallets(
         self, wallet_ids: Collection[int], account_ids: Collection[int], *, loads_owners: bool = False
@@ -141,7 +136,10 @@ class LockedMembers:
                 self._held_tiers[member.member_id, program_id] = tier
 
     def _find_owners(self, wallet_ids: Collection[int]) -> list[FoundMember]:
-        return self._find(partial(member_lookups.find_members_of_wallets, self.db, self.organization_id, wallet_ids))
+        find = partial(member_lookups.find_members_of_wallets, self.db, self.organization_id, wallet_ids)
+        awaits_events = self.organization.awaits_events
+        matches = find(awaits_events=awaits_events)
+        return find(awaits_events=True) if not awaits_events and member_lookups.await_events(matches) else matches
 
     def _may_concern_members(self, account_ids: Collection[int]) -> bool:
         """True if movements of points of these accounts require that the owners of the wallets are loaded.
