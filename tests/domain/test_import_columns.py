@@ -21,7 +21,10 @@ from domain.imports.records import (
 
 
 def columns(kind, header, ignores_unknown=False, **column_names):
-    """The columns of a file with this header; `column_names` maps fields to columns with other names."""
+    """The columns of a file with this header; `column_names` maps fields to columns with other names.
+
+    The parser of cells with objects returns {name of the column: text of the cell}.
+    """
     return Columns(kind, header.split(","), column_names, ignores_unknown, lambda name, cell: {name: cell})
 
 
@@ -58,9 +61,10 @@ def test_empty_cells_have_no_value():
     }
 
 
-def test_objects_are_parsed_with_the_name_of_their_column():
+def test_the_parser_of_objects_gets_the_name_of_the_column():
+    # The field `payload` is in the column `data`.
     file_columns = columns(EVENTS, "loyaltyMemberId,eventType,data", payload="data")
-    # These columns parse an object into its text under the name of its column.
+    # Here the parser does not read the cell: it returns {name of the column: cell}, to show what it was called with.
     assert file_columns.values(["ana", "till-opened", "{}"])["payload"] == {"data": "{}"}
 
 

@@ -1,7 +1,8 @@
 """How counts become achievements, also after a reversal of some counts.
 
 `Progress(goal, counted, times_achieved)` has the total of all counts; the counter towards the next achievement is
-the rest of the total and the goal.
+the rest of the total and the goal. The `remaining` of `advance` is the number of further achievements that are allowed,
+and the `achieved` of `after_reversal` is the number of achievements that are reversed.
 """
 
 from __future__ import annotations
@@ -87,9 +88,9 @@ def test_a_new_goal_keeps_achievements_and_adds_none(before, goal, after):
     assert before.towards(goal) == after
 
 
-def test_the_rest_after_a_reversal_is_achieved_with_the_next_count():
+def test_only_one_count_is_added_where_the_counts_after_a_reversal_reach_all_goals_that_are_allowed():
     """Seven counts reach the goal of 3 twice, and neither achievement is left; only one more is allowed."""
-    progress = Progress(3, 7, 0)
+    progress = Progress(goal=3, counted=7, times_achieved=0)
     assert progress.advance(0, remaining=1).achieved == 0
     advance = progress.advance(5, remaining=1)
     assert (advance.counted, advance.after) == (1, Progress(3, 8, 1))
@@ -103,16 +104,17 @@ def test_a_goal_that_was_rewarded_before_its_counts_were_reversed_is_not_achieve
 
 def test_a_goal_is_not_rewarded_twice_if_a_reversed_count_is_replaced():
     # Three counts gave one reward; the first of them is reversed, and another event counts in its place.
-    progress = Progress(3, counted=3, times_achieved=1).after_reversal(1, 0, goal=3)
+    progress = Progress(3, counted=3, times_achieved=1).after_reversal(reversed_count=1, achieved=0, goal=3)
     advance = progress.advance(1, remaining=100)
     assert (advance.after.counter, advance.achieved) == (3, 0)
     assert advance.after.advance(2, remaining=100).achieved == 0
     assert advance.after.advance(3, remaining=100).achieved == 1
 
 
-def test_the_rest_of_a_reversed_achievement_is_rewarded_with_the_next_count():
-    # The third of five counts, which achieved the goal, is reversed: the other four still reach the goal.
-    progress = Progress(3, counted=5, times_achieved=1).after_reversal(1, 1, goal=3)
+def test_counts_that_still_reach_the_goal_after_a_reversal_achieve_it_with_the_next_count():
+    # The third of five counts is reversed, and with it the achievement. The other four counts reach the goal again,
+    # but only the next count achieves it.
+    progress = Progress(goal=3, counted=5, times_achieved=1).after_reversal(reversed_count=1, achieved=1, goal=3)
     assert progress.times_achieved == 0
     assert progress.advance(1, remaining=100).achieved == 1
 
@@ -120,28 +122,33 @@ def test_the_rest_of_a_reversed_achievement_is_rewarded_with_the_next_count():
 def test_the_reversal_of_an_achievement_subtracts_the_counts_of_the_goal_that_it_had():
     # Three counts reached a goal of three; then the goal became five (3 counts became 5), and one more was counted.
     progress = Progress(3, 3, 1).towards(5).advance(1, remaining=100).after
-    assert progress.after_reversal(1, 0, goal=5) == Progress(5, 5, 1)
-    assert progress.after_reversal(2, 1, goal=3) == Progress(5, 2, 0)
-    assert progress.after_reversal(9, 1, goal=3) == Progress(5)
-    assert Progress(5, 5, 1).towards(2).after_reversal(1, 1, goal=5) == Progress(2, 1, 0)
+    assert progress.after_reversal(reversed_count=1, achieved=0, goal=5) == Progress(5, 5, 1)
+    assert progress.after_reversal(reversed_count=2, achieved=1, goal=3) == Progress(5, 2, 0)
+    assert progress.after_reversal(reversed_count=9, achieved=1, goal=3) == Progress(5)
+    assert Progress(5, 5, 1).towards(2).after_reversal(reversed_count=1, achieved=1, goal=5) == Progress(2, 1, 0)
 
 
 def test_the_counts_of_an_undone_achievement_do_not_reach_a_raised_goal():
     # Two of three counts reached a goal of two; then the goal became ten, and the count that achieved it is reversed.
-    progress = Progress(2, 3, 1).towards(10).after_reversal(1, 1, goal=2)
+    progress = Progress(2, 3, 1).towards(10).after_reversal(reversed_count=1, achieved=1, goal=2)
     assert progress == Progress(10, 2, 0)
     advance = progress.advance(1, remaining=100)
     assert (advance.after.counter, advance.achieved) == (3, 0)
     # With nine counts after the achievement, the ten that remain are lowered to one below the goal.
-    progress = Progress(2, 2, 1).towards(10).advance(9, remaining=100).after.after_reversal(1, 1, goal=2)
+    progress = (
+        Progress(2, 2, 1)
+        .towards(10)
+        .advance(9, remaining=100)
+        .after.after_reversal(reversed_count=1, achieved=1, goal=2)
+    )
     assert progress == Progress(10, counted=9, times_achieved=0)
     assert progress.advance(1, remaining=100).achieved == 1
 
 
 def test_a_count_without_an_achievement_leaves_the_achievements_of_a_changed_goal():
-    assert Progress(2, 3, 1).towards(10).after_reversal(1, 0, goal=2) == Progress(10, 10, 1)
+    assert Progress(2, 3, 1).towards(10).after_reversal(reversed_count=1, achieved=0, goal=2) == Progress(10, 10, 1)
     # The achieved goal lacks its first count: the next achievement takes 11 counts.
-    progress = Progress(2, 2, 1).towards(10).after_reversal(1, 0, goal=2)
+    progress = Progress(2, 2, 1).towards(10).after_reversal(reversed_count=1, achieved=0, goal=2)
     assert progress == Progress(10, 9, 1)
     assert progress.advance(10, remaining=1).achieved == 0
     assert progress.advance(11, remaining=1).achieved == 1
@@ -170,7 +177,7 @@ def test_a_reversal_towards_the_same_goal_subtracts_its_counts(progress, count, 
 
 
 def test_a_reversal_stops_at_0():
-    assert Progress(3, 1, 0).after_reversal(2, 1, goal=3) == Progress(3)
+    assert Progress(3, 1, 0).after_reversal(reversed_count=2, achieved=1, goal=3) == Progress(3)
 
 
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))
@@ -206,8 +213,8 @@ def test_reversed_counts_that_exceed_all_achieved_goals_are_not_forgotten():
     advance_by_4, advance_by_5 = (progress.advance(amount, remaining=100) for amount in (4, 5))
     assert (advance_by_4.achieved, advance_by_4.after.counted) == (0, -2 + 4)
     assert (advance_by_5.achieved, advance_by_5.after.counted) == (1, -2 + 5)
-    assert progress.after_reversal(1, 0, goal=3) == Progress(1, -3, 2)
-    assert progress.after_reversal(1, 2, goal=3) == Progress(1, 0, 0)
+    assert progress.after_reversal(reversed_count=1, achieved=0, goal=3) == Progress(1, -3, 2)
+    assert progress.after_reversal(reversed_count=1, achieved=2, goal=3) == Progress(1, 0, 0)
 
 
 @given(progresses(), GOALS)
