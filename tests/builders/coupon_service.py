@@ -18,7 +18,8 @@ from tests.builders.coupon_values import coupon_book
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
 ANA, BEN = SimpleNamespace(member_id=1, wallet_id=1), SimpleNamespace(member_id=2, wallet_id=2)
-NOTHING = UsageDetails()
+# The details of a request that sends none.
+NO_DETAILS = UsageDetails()
 
 
 class PointsCharge:
@@ -60,6 +61,11 @@ class Shop:
             new_usage_id=lambda: next(numbers),
         )
 
+    @property
+    def stored_book(self):
+        """The book with its present totals, whereas `book` has those of the beginning."""
+        return self.state.books[self.book.coupon_book_id]
+
     def coupon(self, number, code):
         """A new coupon of the book whose id and position are the number."""
         return Coupon(
@@ -87,11 +93,11 @@ class Shop:
         codes, self.codes = self.codes[:2], self.codes[2:]
         return codes
 
-    def assign(self, member=ANA, details=NOTHING, **command):
+    def assign(self, member=ANA, details=NO_DETAILS, **command):
         """Assign coupons of the book to a member, by default one to Ana; return what the service returns."""
         return self.service.assign(member, self.book, Assignment(**command), details)
 
-    def use(self, member=ANA, details=NOTHING, **command):
+    def use(self, member=ANA, details=NO_DETAILS, **command):
         """Use a coupon of the book by a member; return what the service returns."""
         return self.service.use(member, self.book, Use(**command), details)
 
@@ -115,7 +121,7 @@ class Shop:
         return (
             (dict(self.state.member_coupons), dict(self.state.lots)),
             {key: (coupon.total_assigned, coupon.total_usages) for key, coupon in self.state.coupons.items()},
-            self.state.books[12].total_assigned,
+            self.stored_book.total_assigned,
             list(self.state.new_usages),
         )
 

@@ -19,7 +19,7 @@ from domain.coupons.usages import (
     UsageReverted,
 )
 from domain.problems import Conflict
-from tests.builders.coupon_service import BEN, NOTHING, NOW, Shop, shared_coupon
+from tests.builders.coupon_service import BEN, NO_DETAILS, NOW, Shop, shared_coupon
 from tests.builders.coupon_values import coupon_book
 
 
@@ -63,7 +63,7 @@ def test_a_rollback_undoes_all_work_since_the_savepoint():
     snapshot_before, savepoint = snapshot_without_coupons(shop), shop.state.savepoint()
     shop.use()
     shop.assign(BEN, amount=Decimal(4))
-    shop.service.revert(1, NOTHING, force=True)
+    shop.service.revert(1, NO_DETAILS, force=True)
     assert snapshot_without_coupons(shop) != snapshot_before
     shop.state.rollback_to(savepoint)
     assert snapshot_without_coupons(shop) == snapshot_before
@@ -73,7 +73,7 @@ def test_a_rollback_undoes_all_work_since_the_savepoint():
 @pytest.mark.parametrize(
     # The charges of the assignment and of the use.
     ("details", "charges"),
-    [(NOTHING, [7, 0]), (UsageDetails(points_override=Decimal(5)), [0, 5]), (UsageDetails(pending=5), [0, 0])],
+    [(NO_DETAILS, [7, 0]), (UsageDetails(points_override=Decimal(5)), [0, 5]), (UsageDetails(pending=5), [0, 0])],
 )
 def test_a_use_that_sets_its_points_assigns_the_coupon_without_points(details, charges):
     shop = Shop(assignment_required_points=Decimal(7))
@@ -121,7 +121,7 @@ def test_the_discounts_of_a_period_are_added_exactly():
     [use] = shop.use(amount_discounted=Decimal("1e-38"))
     with pytest.raises(DiscountLimitReached):
         shop.use(amount_discounted=limit)
-    shop.service.revert(use.coupon_usage_id, NOTHING)
+    shop.service.revert(use.coupon_usage_id, NO_DETAILS)
     assert len(shop.use(amount_discounted=limit)) == 1
     assert shop.totals_of_ana().discounted == limit
 
@@ -153,9 +153,9 @@ def test_a_reverted_use_returns_to_its_lot():
     shop.assign(expires_at=NOW + timedelta(days=1))
     shop.assign()
     [use_of_first_lot], [use_of_second_lot] = shop.use(), shop.use()
-    shop.service.revert(use_of_first_lot.coupon_usage_id, NOTHING)
+    shop.service.revert(use_of_first_lot.coupon_usage_id, NO_DETAILS)
     assert amounts_and_used_amounts(shop) == [(1, 0), (1, 1)]
-    shop.service.revert(use_of_second_lot.coupon_usage_id, NOTHING)
+    shop.service.revert(use_of_second_lot.coupon_usage_id, NO_DETAILS)
     assert amounts_and_used_amounts(shop) == [(1, 0), (1, 0)]
 
 
@@ -167,12 +167,12 @@ def test_a_reverted_assignment_takes_from_its_own_lot():
     )
     shop.use(amount=Decimal(4))
     # The usages 1 and 2 are the assignments. The uses 3 to 5 are of the second lot, which expires, and 6 of the first.
-    shop.service.revert(4, NOTHING)
+    shop.service.revert(4, NO_DETAILS)
     assert amounts_and_used_amounts(shop) == [(1, 1), (3, 2)]
     for assignment in (used_assignment, spare_assignment):
         with pytest.raises(AssignmentUsed):
-            shop.service.revert(assignment.coupon_usage_id, NOTHING)
-    reversal = shop.service.revert(spare_assignment.coupon_usage_id, NOTHING, force=True)
+            shop.service.revert(assignment.coupon_usage_id, NO_DETAILS)
+    reversal = shop.service.revert(spare_assignment.coupon_usage_id, NO_DETAILS, force=True)
     assert (reversal.amount_assigned, reversal.updated_total_assigned, reversal.updated_total_usages) == (-3, 1, 3)
     with pytest.raises(CouponNotAssigned):
         shop.use()
@@ -182,17 +182,19 @@ def test_a_reverted_assignment_takes_from_its_own_lot():
 
 
 @pytest.mark.parametrize("used_amount", [1, 3])
-def test_used_coupons_of_a_reversed_assignment_are_taken_when_their_use_is_reverted(used_amount):
+def test_used_coupons_of_a_reversed_assignment_are_clawed_back_when_their_use_is_reverted(used_amount):
     shop = shared_coupon()
     assignment = shop.assign(amount=Decimal(3))
+    # One use for each coupon.
     uses = shop.use(amount=Decimal(used_amount))
-    shop.service.reverse(assignment.coupon_usage_id, NOTHING)
+    shop.service.reverse(assignment.coupon_usage_id, NO_DETAILS)
+    # The coupons that are not used are clawed back at once.
     assert amounts_and_used_amounts(shop) == [(used_amount, used_amount)]
     for use in uses:
-        reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
+        reversal = shop.service.revert(use.coupon_usage_id, NO_DETAILS)
         assert (reversal.amount_used, reversal.amount_assigned) == (-1, -1)
     assert amounts_and_used_amounts(shop) == [(0, 0)]
-    assert shop.state.books[12].total_assigned == 0
+    assert shop.stored_book.total_assigned == 0
     assert not shop.service.is_active(assignment.coupon_usage_id)
 
 
@@ -223,17 +225,17 @@ def test_the_reversal_of_an_assignment_takes_only_its_unused_coupons():
     shop = Shop()
     assignment = shop.assign(amount=Decimal(3))
     shop.use()
-    reversal = shop.service.reverse(assignment.coupon_usage_id, NOTHING)
+    reversal = shop.service.reverse(assignment.coupon_usage_id, NO_DETAILS)
     assert (reversal.amount_assigned, reversal.updated_total_assigned) == (-(3 - 1), 1)
     used_up_assignment = shop.assign()
     shop.use(coupon=shop.state.coupons[used_up_assignment.coupon_id])
-    assert shop.service.reverse(used_up_assignment.coupon_usage_id, NOTHING) is None
+    assert shop.service.reverse(used_up_assignment.coupon_usage_id, NO_DETAILS) is None
 
 
 def test_a_fully_reverted_coupon_has_no_expiry_or_data():
     shop = Shop()
     assignment = shop.assign(expires_at=NOW + timedelta(days=1), coupon_data={"seat": 4})
-    shop.service.revert(assignment.coupon_usage_id, NOTHING)
+    shop.service.revert(assignment.coupon_usage_id, NO_DETAILS)
     member_coupon = shop.state.member_coupons[1, assignment.coupon_id]
     assert (member_coupon.amount_assigned, member_coupon.expired_at, member_coupon.custom_attributes) == (0, None, {})
     assert shop.state.coupons[assignment.coupon_id].expired_at is None
@@ -292,15 +294,15 @@ def test_a_use_that_assigns_its_coupon_charges_the_points_of_its_call_only_for_t
 def test_a_usage_is_reverted_once_and_a_reversal_never():
     shop = Shop()
     assignment = shop.assign()
-    reversal = shop.service.revert(assignment.coupon_usage_id, NOTHING)
+    reversal = shop.service.revert(assignment.coupon_usage_id, NO_DETAILS)
     assert (reversal.reverted_usage_id, reversal.amount_assigned) == (assignment.coupon_usage_id, -1)
     assert not shop.service.is_active(assignment.coupon_usage_id)
     assert not shop.service.is_active(reversal.coupon_usage_id)
     assert not shop.service.is_active(99)
     with pytest.raises(UsageReverted, match="has already been reverted"):
-        shop.service.revert(assignment.coupon_usage_id, NOTHING)
+        shop.service.revert(assignment.coupon_usage_id, NO_DETAILS)
     with pytest.raises(UsageNotRevertible, match="is a reversal"):
-        shop.service.revert(reversal.coupon_usage_id, NOTHING)
+        shop.service.revert(reversal.coupon_usage_id, NO_DETAILS)
 
 
 def test_a_reverted_use_returns_its_discount():
@@ -309,7 +311,7 @@ def test_a_reverted_use_returns_its_discount():
     shop.assign(amount=Decimal(2))
     [use] = shop.use(amount_discounted=Decimal(4))
     assert (use.amount_discounted, shop.totals_of_ana().discounted, shop.totals_of_ana().used) == (4, 4, 1)
-    reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
+    reversal = shop.service.revert(use.coupon_usage_id, NO_DETAILS)
     assert (reversal.amount_discounted, reversal.amount_used) == (-4, -1)
     assert (shop.totals_of_ana().discounted, shop.totals_of_ana().used) == (0, 0)
 
@@ -319,14 +321,14 @@ def test_a_use_that_no_assignment_covers_is_reverted_by_its_own_amount():
     shop.assign()
     [use] = shop.use()
     shop.state.add_usage(replace(use, coupon_usage_id=90, coupon_lot_id=None))
-    reversal = shop.service.revert(90, NOTHING)
+    reversal = shop.service.revert(90, NO_DETAILS)
     assert (reversal.amount_used, reversal.amount_assigned, reversal.remaining_value) == (-1, 0, None)
-    assert shop.state.books[12].total_usages == 0
+    assert shop.stored_book.total_usages == 0
 
 
 def test_a_coupon_whose_use_is_reversed_is_unused_again():
     shop = Shop()
     shop.assign()
     [use] = shop.use()
-    assert shop.service.reverse(use.coupon_usage_id, NOTHING).amount_used == -1
+    assert shop.service.reverse(use.coupon_usage_id, NO_DETAILS).amount_used == -1
     assert [lot.unused_amount for lot in shop.state.lots.values()] == [1]

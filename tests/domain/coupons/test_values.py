@@ -8,7 +8,7 @@ import pytest
 
 from domain.coupons.usages import AssignmentUsed, CouponNotAssigned, ValueExceeded
 from domain.problems import InvalidRequest
-from tests.builders.coupon_service import NOTHING, shared_coupon
+from tests.builders.coupon_service import NO_DETAILS, shared_coupon
 
 
 def cards(**settings):
@@ -42,7 +42,7 @@ def test_the_remaining_value_is_exact_for_any_number_of_digits():
     [use] = shop.use(amount_discounted=part)
     # Two values less the part.
     assert use.remaining_value == Decimal("36893488147417.79999999999999999999999999999999999999")
-    reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
+    reversal = shop.service.revert(use.coupon_usage_id, NO_DETAILS)
     assert (reversal.amount_discounted, reversal.remaining_value) == (-part, Decimal("36893488147417.8"))
     # A first coupon whose value is used up except for the smallest part does not count as used.
     [nearly_used] = shop.use(amount_discounted=Decimal("18446744073708.89999999999999999999999999999999999999"))
@@ -66,7 +66,7 @@ def test_a_reverted_use_gives_its_value_back():
     assignment = shop.assign()
     [use] = shop.use(amount_discounted=Decimal(15))
     with pytest.raises(AssignmentUsed, match=r"0 of the 1 assigned coupons are used, and a value of 5 is"):
-        shop.service.revert(assignment.coupon_usage_id, NOTHING)
-    reversal = shop.service.revert(use.coupon_usage_id, NOTHING)
+        shop.service.revert(assignment.coupon_usage_id, NO_DETAILS)
+    reversal = shop.service.revert(use.coupon_usage_id, NO_DETAILS)
     assert (reversal.amount_discounted, reversal.remaining_value, reversal.amount_used) == (-15, 20, 0)
-    assert shop.service.revert(assignment.coupon_usage_id, NOTHING).amount_assigned == -1
+    assert shop.service.revert(assignment.coupon_usage_id, NO_DETAILS).amount_assigned == -1
