@@ -190,30 +190,56 @@ def test_the_first_result_of_an_event_is_never_returned_to_another_person(api, o
     assert shop.balance("zoe") == 0
 
 
-def test_a_job_erases_the_uses_of_referral_codes_that_the_call_has_left(api, organization):
-    shop = Shop(organization)
-    friends = Friends(shop, eventType=ORDER_CREATED)
-    referrer, codes = organization.member("ben"), [f"{WORD}-friend", f"{WORD}-pal"]
-    friend_code, pal_code = codes
+@pytest.fixture
+def erased_referrer(api, organization):
+    """(program, codes, new codes) after the deletion of ben: each of his two codes contained WORD, and was replaced.
+
+    The four friends friend-0 to friend-3 enrolled with the first code. Their orders, order-0 to order-3, have the two
+    codes alternately.
+    """
+    shop, referrer = Shop(organization), organization.member("ben")
+    friends, codes = Friends(shop, eventType=ORDER_CREATED), [f"{WORD}-friend", f"{WORD}-pal"]
     code_ids = [code["referralCodeId"] for code in friends.codes("ben", *codes)]
-    new_codes = [f"erased-{code_id}" for code_id in code_ids]
-    new_friend_code, new_pal_code = new_codes
-    # All enrol with the first code. Their orders have the two codes alternately.
     for number in range(4):
-        organization.member(f"friend-{number}", referralCode=friend_code)
+        organization.member(f"friend-{number}", referralCode=codes[0])
         shop.track_one(
             tracking.order(f"friend-{number}", external_id=f"order-{number}", referralCode=codes[number % 2])
         )
     organization.administration.delete(f"/members/{referrer['memberId']}", expect=200)
+    yield friends, codes, [f"erased-{code_id}" for code_id in code_ids]
+    # Other tests count the erasings that the job finishes.
+    finish_erasings(api)
 
-    # The codes themselves are replaced at once, and cannot be used.
+
+def test_a_deletion_replaces_the_referral_codes_of_the_member_at_once(erased_referrer):
+    friends, _, (new_friend_code, new_pal_code) = erased_referrer
+    # The program is for orders, so that enrolments are no usages.
     assert friends.usages() == {new_friend_code: 2, new_pal_code: 2}
-    [late_result] = shop.track(tracking.order("friend-0", referralCode=pal_code), executionMode="dryRun")
+
+
+def test_the_referral_codes_of_a_deleted_member_cannot_be_used(erased_referrer):
+    friends, (_, pal_code), _ = erased_referrer
+    [late_result] = friends.shop.track(tracking.order("friend-0", referralCode=pal_code), executionMode="dryRun")
     [referral] = late_result["referrals"]
     assert referral["error"]["type"] == "/problems/unknown-referral-code"
-    remaining_uses = traces(api.engine, organization_id=organization.id)
-    assert set(remaining_uses) == {"audit_log", "purchase_orders", "events", "members", "unfinished_erasings"}
 
+
+def test_the_audit_log_has_an_incomplete_erasing_by_the_deletion_and_a_complete_one_by_the_job(
+    api, organization, erased_referrer
+):
+    assert finish_erasings(api) == 1
+    [(_administrator, is_complete_after_deletion), completion_by_job] = completions(organization)
+    assert (is_complete_after_deletion, completion_by_job) == (False, ("worker", True))
+    assert faults(organization) == []
+
+
+def test_a_job_replaces_referral_codes_in_the_rows_that_the_deletion_left_unchanged(api, organization, erased_referrer):
+    friends, _, (new_friend_code, new_pal_code) = erased_referrer
+    shop = friends.shop
+    # The tables that still contain WORD, that is, a former code.
+    assert set(traces(api.engine, organization_id=organization.id)) == {
+        *("audit_log", "purchase_orders", "events", "members", "unfinished_erasings"),
+    }
     assert finish_erasings(api) == 1
     assert traces(api.engine, organization_id=organization.id) == {}
     orders = {row.external_id: row.referral_code for row in shop.rows("purchase_orders", "external_id, referral_code")}
@@ -231,9 +257,6 @@ def test_a_job_erases_the_uses_of_referral_codes_that_the_call_has_left(api, org
     payloads = [row.payload for row in shop.rows("events", "payload", order="loyalty_event_id")]
     order_codes = [payload["order"]["referralCode"] for payload in payloads if "order" in payload]
     assert order_codes == [new_friend_code, new_pal_code] * 2
-    [(_administrator, is_complete_after_call), completion_by_job] = completions(organization)
-    assert (is_complete_after_call, completion_by_job) == (False, ("worker", True))
-    assert faults(organization) == []
 
 
 def test_the_job_lists_the_audit_entries_that_it_empties(api, organization):
