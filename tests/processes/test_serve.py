@@ -39,24 +39,39 @@ def running_server(shared_home):
     server.process.stdout.close()
 
 
-def test_the_printed_request_works_and_the_data_remain_after_a_restart(home, serve):
-    server = serve()
-    url, headers = curl_line(server.greeting())
+def test_the_printed_request_is_refused_without_its_token(running_server):
+    _, greeting = running_server
+    url, headers = curl_line(greeting)
     assert status(url, **headers) == 200
     assert status(url) == 401
+
+
+def test_a_restarted_server_has_all_organizations_and_accepts_the_tokens_of_the_first_start(home, serve):
+    server = serve()
+    url, headers = curl_line(server.greeting())
     creation = invoke(home, "organizations", "create", "Second")
     assert creation.returncode == 0, creation.stderr
     assert server.stop() == 0
+    # The database of the server was stopped with it.
     assert not embedded.describe(home).is_running
 
     restarted_server = serve("--workers", "1", "--no-worker")
     greeting = restarted_server.greeting()
     # Credentials are printed only at the first start.
     assert "client_" not in greeting
+    # The request is for the first of the two organizations, whose id is at the end of the URL.
     new_url, _ = curl_line(greeting)
-    assert new_url.rpartition("/")[2] == url.rpartition("/")[2]  # it is the same organization
-    assert status(new_url, **headers) == 200  # the first token is still valid
-    assert restarted_server.stop(signal.SIGINT) == 0
+    assert new_url.rpartition("/")[2] == url.rpartition("/")[2]
+    assert status(new_url, **headers) == 200
+    lines = invoke(home, "organizations", "list", "--json").stdout.splitlines()
+    assert [json.loads(line)["name"] for line in lines] == ["First organization", "Second"]
+
+
+def test_an_interrupted_server_stops_its_database(home, serve):
+    server = serve("--workers", "1", "--no-worker")
+    server.wait_until_ready()
+    assert embedded.describe(home).is_running
+    assert server.stop(signal.SIGINT) == 0
     assert not embedded.describe(home).is_running
 
 
@@ -150,11 +165,12 @@ def test_metrics_of_any_worker_contain_the_calls_of_all_workers(running_server):
 
 def request_counts(server):
     """The different counts of successful calls of getOrganization in five requests of the metrics."""
+    series = 'loyalty_http_requests_total{method="GET",operation="administration:getOrganization",status="200"}'
     counts = set()
     for _ in range(5):
         with urllib.request.urlopen(f"{server.url}/metrics", timeout=10) as response:
             lines = response.read().decode().splitlines()
-        counts.update(line for line in lines if line.startswith("loyalty_http_requests_total{") and "getOrg" in line)
+        counts.update(line for line in lines if line.startswith(series))
     return {float(line.rpartition(" ")[2]) for line in counts}
 
 
