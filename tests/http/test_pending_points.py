@@ -58,6 +58,11 @@ def events_of(shop, member, event_type):
     return shop.integration.get(f"/members/{member}/events", eventType=event_type)["results"]
 
 
+def timeline(shop, member):
+    """The rows of the member's timeline about points, newest first."""
+    return shop.integration.get(f"/members/{member}/timeline", kinds="points")["results"]
+
+
 def balance_pending_and_next(shop, member):
     """(balance, pending points, (amount, moment) of the pending points that are available next or None)."""
     [balance] = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerBalances"]
@@ -248,50 +253,61 @@ class TestWaiting:
         batch = points.admin.post("/ledger-transactions/batch", {"items": [{**item, **terms}]}, expect=200)
         assert [failure["error"]["type"] for failure in batch["failed"]] == ["/problems/expires-before-available"]
 
-    def test_a_timeline_has_a_row_for_the_wait_and_one_for_its_end(self, clock, shop, points):
-        member = shop.member()
-
-        def timeline():
-            return shop.integration.get(f"/members/{member}/timeline", kinds="points")["results"]
+    def test_a_timeline_has_a_row_for_each_wait_and_one_for_all_that_end_together(self, clock, shop, points):
+        member, name = shop.member(), points.account["name"]
+        id_of_70, id_of_30, id_to_release = (
+            int(mint(shop, member, amount, availableAfter="P14D")["ledgerTransactionId"]) for amount in (70, 30, 5)
+        )
 
         def lines(rows):
             """(moment, text, whether it has a requester) of each row."""
             return [(row["recordedAt"], row["text"], row["by"] is not None) for row in rows]
 
-        mint_of_70 = mint(shop, member, 70, availableAfter="P14D")
-        mint(shop, member, 30, availableAfter="P14D")
-        mint_to_release = mint(shop, member, 5, availableAfter="P14D")
-        name = points.account["name"]
-        rows = timeline()
-        assert lines(rows) == [
+        assert lines(timeline(shop, member)) == [
             (START, f"{amount} {name} are pending by request; the balance was 0.", True) for amount in (5, 30, 70)
         ]
-        assert [(row["points"]["amount"], row["points"]["pending"]) for row in rows] == [(0, 5), (0, 30), (0, 70)]
         clock.advance("2026-03-02T09:00:00Z")
-        points.release(mint_to_release["ledgerTransactionId"])
+        points.release(id_to_release)
         clock.advance(AVAILABLE_AT)
-        rows = timeline()
+        rows = timeline(shop, member)
         assert lines(rows) == [
             (AVAILABLE_AT, f"100 {name} became available.", False),
             ("2026-03-02T09:00:00Z", f"5 {name} became available by request.", True),
             *((START, f"{amount} {name} were pending by request; the balance was 0.", True) for amount in (5, 30, 70)),
         ]
-        points_of_oldest_row = rows[-1]["points"]
-        assert points_of_oldest_row["isPending"] is False
-        assert (points_of_oldest_row["amount"], points_of_oldest_row["pending"]) == (0, 70)
         [available_event] = [
             event for event in events_of(shop, member, "points-available") if event["createdAt"] == AVAILABLE_AT
         ]
-        reasons = [event["reason"] for event in events_of(shop, member, "points-available")]
-        assert sorted(reasons) == [BY_TIME, "Points were moved by request."]
-        release = rows[0]["pointsRelease"]
-        assert release.pop("ledgerTransactionIds")[0] == int(mint_of_70["ledgerTransactionId"])
-        assert release == {
+        assert rows[0]["pointsRelease"] == {
             "loyaltyEventKey": available_event["loyaltyEventKey"],
             "ledgerAccountId": points.account_id,
             "ledgerAccountKey": points.account["ledgerAccountKey"],
-            "amount": 100,
+            "ledgerTransactionIds": [id_of_70, id_of_30],
+            "amount": 70 + 30,
         }
+
+    def test_the_row_of_a_wait_shows_its_points_as_pending_until_its_end(self, clock, shop):
+        member = shop.member()
+        mint(shop, member, 70, availableAfter="P14D")
+
+        def points_of_wait():
+            """(amount, pending points, whether they are still pending) of the oldest row."""
+            row = timeline(shop, member)[-1]["points"]
+            return row["amount"], row["pending"], row["isPending"]
+
+        assert points_of_wait() == (0, 70, True)
+        clock.advance(AVAILABLE_AT)
+        assert points_of_wait() == (0, 70, False)
+
+    def test_the_event_about_available_points_has_the_reason_for_which_the_wait_ended(self, clock, shop, points):
+        member = shop.member()
+        mint(shop, member, 70, availableAfter="P14D")
+        mint_to_release = mint(shop, member, 5, availableAfter="P14D")
+        clock.advance("2026-03-02T09:00:00Z")
+        points.release(mint_to_release["ledgerTransactionId"])
+        clock.advance(AVAILABLE_AT)
+        reasons = {event["createdAt"]: event["reason"] for event in events_of(shop, member, "points-available")}
+        assert reasons == {"2026-03-02T09:00:00Z": "Points were moved by request.", AVAILABLE_AT: BY_TIME}
 
 
 class TestOrders:
