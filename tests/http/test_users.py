@@ -425,19 +425,31 @@ class TestBulkOperations:
             for result in response["results"]
         ]
 
-    def test_users_are_added_in_bulk(self, users):
-        ana, group = users.person(), users.group(roles=["tiers:read"])
+    def add(self, users, **permissions):
+        """Add a user with an unused email by a bulk request; return the record of the user."""
+        email = new_email()
+        assert self.bulk(users, "add", [email], **permissions) == ["added"]
+        [user] = users.surface.get("/users", email=email)["results"]
+        return user
+
+    def test_a_bulk_addition_has_a_result_for_each_address(self, users):
         unused_email = new_email()
-        emails = [unused_email, unused_email.upper(), ana["email"], "no address"]
-        permissions = {"roles": ["members:read"], "permissionGroupKeys": [group["permissionGroupKey"]]}
-        assert self.bulk(users, "add", emails, **permissions) == [
+        # The second address is the first one in upper case.
+        emails = [unused_email, unused_email.upper(), users.person()["email"], "no address"]
+        assert self.bulk(users, "add", emails, roles=["members:read"]) == [
             "added",
             "user-exists",
             "user-exists",
             "invalid-request",
         ]
-        [user] = users.surface.get("/users", email=unused_email)["results"]
-        assert (user["name"], user["pendingProvisioning"], user["isApiUser"]) == (unused_email, True, False)
+
+    def test_a_user_added_in_bulk_has_the_address_as_name_and_has_yet_to_sign_in(self, users):
+        user = self.add(users, roles=["members:read"])
+        assert (user["name"], user["pendingProvisioning"], user["isApiUser"]) == (user["email"], True, False)
+
+    def test_a_user_added_in_bulk_has_the_roles_of_the_request_and_of_the_groups(self, users):
+        key = users.group(roles=["tiers:read"])["permissionGroupKey"]
+        user = self.add(users, roles=["members:read"], permissionGroupKeys=[key])
         assert user["organizations"][0]["roles"] == ["members:read", "tiers:read"]
         path = f"/users/{user['userId']}/password"
         users.surface.put(path, {"password": PASSWORD, "permanent": True}, expect=204)
@@ -448,21 +460,32 @@ class TestBulkOperations:
         detail = problem["errors"][0]["detail"]
         assert detail == "The request changes nothing: send at least one of isAdmin, roles and permissionGroupKeys."
 
-    def test_users_are_reassigned_and_removed_in_bulk(self, users):
-        ana, bob, group = users.person(roles=["members:read"]), users.person(), users.group(roles=["tiers:read"])
+    def test_a_bulk_reassignment_and_a_bulk_removal_have_a_result_for_each_address(self, users):
+        ana, bob = users.person(), users.person()
+        # Bob is reassigned twice, but can be removed only once.
         emails = [ana["email"], new_email(), bob["email"].upper(), bob["email"]]
-        keys = {"permissionGroupKeys": [group["permissionGroupKey"]]}
-        assert self.bulk(users, "reassign", emails, **keys) == [
+        assert self.bulk(users, "reassign", emails, roles=["tiers:read"]) == [
             "reassigned",
             "unknown-user",
             "reassigned",
             "reassigned",
         ]
+        assert self.bulk(users, "remove", emails) == ["removed", "unknown-user", "removed", "unknown-user"]
+
+    def test_a_bulk_reassignment_changes_only_the_permissions_that_it_sends(self, users):
+        ana, group = users.person(roles=["members:read"]), users.group(roles=["tiers:read"])
+        keys = [group["permissionGroupKey"]]
+        assert self.bulk(users, "reassign", [ana["email"]], permissionGroupKeys=keys) == ["reassigned"]
         assert users.read(ana)["organizations"][0]["roles"] == ["members:read", "tiers:read"]
         assert self.bulk(users, "reassign", [ana["email"]], roles=[], isAdmin=True) == ["reassigned"]
+        # The role of the group remains.
         [membership] = users.read(ana)["organizations"]
         assert (membership["isAdmin"], membership["roles"]) == (True, ["tiers:read"])
-        assert self.bulk(users, "remove", emails) == ["removed", "unknown-user", "removed", "unknown-user"]
+
+    def test_a_user_removed_in_bulk_can_neither_be_read_nor_sign_in(self, users):
+        ana = users.person(roles=["members:read"])
+        users.sign_in(ana)
+        assert self.bulk(users, "remove", [ana["email"]]) == ["removed"]
         users.surface.get(f"/users/{ana['userId']}", expect=404)
         users.sign_in(ana, expect=401)
 
