@@ -627,9 +627,20 @@ def test_rows_can_only_be_read_while_the_export_has_the_status_done(jobs, organi
     jobs.part(path, expect=200)
     assert jobs.administration.post(f"{path}/cancel", expect=200)["export"]["status"] == "cancelled"
     jobs.part(path, expect=409)
-    # A second cancellation changes nothing.
-    assert jobs.administration.post(f"{path}/cancel", expect=200)["export"]["status"] == "cancelled"
+
+
+def test_a_cancelled_export_has_no_date_of_expiry(jobs):
+    path, export = jobs.run()
+    assert export["expiresAt"] is not None
+    jobs.administration.post(f"{path}/cancel", expect=200)
     assert jobs.get(path)["expiresAt"] is None
+
+
+def test_a_second_cancellation_of_an_export_changes_nothing(jobs):
+    path, _ = jobs.run()
+    cancelled_export = jobs.administration.post(f"{path}/cancel", expect=200)["export"]
+    assert cancelled_export["status"] == "cancelled"
+    assert jobs.administration.post(f"{path}/cancel", expect=200)["export"] == cancelled_export
 
 
 def expire_rows(organization):
