@@ -243,15 +243,18 @@ def test_a_coupon_book_without_a_zone_has_the_hours_of_the_organization(organiza
     organization.integration.post(path, {}, expect=200)
 
 
-def test_an_effect_depends_on_the_time_and_the_store_of_its_event(shop, books, ana, clock):
+def test_coupon_effects_are_skipped_while_the_book_is_closed_at_the_time_and_store_of_the_event(
+    shop, books, ana, clock
+):
     set_location_timezones(shop, LPA="Atlantic/Canary")
     book = books.make(type="codeless", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
     params = {"couponBookKey": book["couponBookKey"], "amount": 1}
     assign, use = effect("assign-coupon", **params), effect("use-coupon", **params)
     shop.campaign(running(assign, use), eventType=ORDER_CREATED)
-    # 15:00 in Madrid is 13:00 UTC, 15:00 in Las Palmas is 14:00 UTC.
+    # The happy hours are from 15:00 to 17:00. In Madrid, the time zone of sales without a store, they begin at 13:00
+    # UTC, and in Las Palmas at 14:00 UTC. The present time, 12:30 UTC on the next day, is before both.
     expected_statuses = {
-        ("2030-07-03T12:30:00Z", None): "skipped",
+        ("2030-07-02T12:30:00Z", None): "skipped",
         ("2030-07-02T13:30:00Z", None): "executed",
         ("2030-07-02T13:30:00Z", "LPA"): "skipped",
         ("2030-07-02T15:30:00Z", "LPA"): "executed",
@@ -266,7 +269,7 @@ def test_an_effect_depends_on_the_time_and_the_store_of_its_event(shop, books, a
     assert error["detail"] == "The coupon book is closed at 14:30 on day 2 of the week (time zone Atlantic/Canary)."
 
 
-def test_a_reward_depends_on_the_time_and_the_store_of_its_event(shop, books, ana, clock):
+def test_a_mission_gives_no_coupon_while_the_book_is_closed_at_the_time_and_store_of_the_event(shop, books, ana, clock):
     set_location_timezones(shop, LPA="Atlantic/Canary")
     book = books.make(type="codeless", dayOfWeekSchedule=HAPPY_HOURS, timezone=MADRID)
     missions.create(shop, eventType=ORDER_CREATED, goalCount=1, couponBookKey=book["couponBookKey"])

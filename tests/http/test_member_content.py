@@ -125,7 +125,7 @@ def test_schedules_depend_on_the_clocks_of_their_zone_across_summer_time(shop, c
             assert shown_keys(shop) == ([key["documentKey"]] if is_shown else []), moment
 
 
-def test_a_document_is_shown_only_to_members_of_one_of_its_audiences(organization, shop, clock):
+def test_a_document_with_audiences_is_shown_only_to_their_members(organization, shop, clock):
     administration = organization.administration
     list_audience = administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]
     vips = administration.post("/audiences", {"matcherType": "attribute-matcher", "matcher": {"tags": ["vip"]}})
@@ -138,7 +138,9 @@ def test_a_document_is_shown_only_to_members_of_one_of_its_audiences(organizatio
     for_bob = shop.put({}, audienceKeys=[key_of_vips.upper()])["documentKey"]
     for_both = shop.put({}, audienceKeys=[key_of_list, key_of_vips])["documentKey"]
     for_everybody = shop.put({})["documentKey"]
+    # Eve is in no audience.
     organization.member("eve")
+    # The newest documents are first.
     assert shown_keys(shop, "ana") == [for_everybody, for_both, for_ana]
     assert shown_keys(shop, "bob") == [for_everybody, for_both, for_bob]
     assert shown_keys(shop, "eve") == [for_everybody]

@@ -114,7 +114,7 @@ def test_rows_without_any_points_fail(shop, organization, member):
     assert balance_qualifying_and_tier(shop) == (5, 5, "Member")
 
 
-def test_a_row_with_another_qualifying_amount_is_not_a_repetition(organization, member):
+def test_a_row_with_the_key_of_a_mint_of_another_qualifying_amount_fails(organization, member):
     columns, imports = "loyaltyMemberId,amount,systemUniqueKey,qualifyingAmount\n", Imports(organization)
     assert status_read_done_failed(imports.run(columns + "ana,5,a,\nana,5,b,7\n", kind="balances")) == ("done", 2, 2, 0)
     balances_import = imports.run(
@@ -141,12 +141,14 @@ def test_a_burn_has_no_qualifying_amount(shop, member):
     ]
 
 
-def test_a_mint_with_another_qualifying_amount_is_not_a_repetition(shop, member):
+def test_a_key_that_is_used_again_with_another_qualifying_amount_is_a_409(shop, member):
+    # The second mint of each key repeats the first: no amount and null are the same.
     shop.give(member, 5, systemUniqueKey="a")
     shop.give(member, 5, systemUniqueKey="a", qualifyingAmount=None)
     shop.give(member, 5, systemUniqueKey="b", qualifyingAmount=0)
     shop.give(member, 5, systemUniqueKey="b", qualifyingAmount=0)
     path = "/members/by-loyalty-member-id/ana/mint"
+    # The amounts are compared as they were sent: none and 5 differ, although all 5 qualify in both cases.
     for key, other_qualifying_amount in (("a", 5), ("b", 1)):
         body = {"amount": 5, "systemUniqueKey": key, "qualifyingAmount": other_qualifying_amount}
         assert shop.administration.post(path, body, expect=409)["type"] == "/problems/key-reused"

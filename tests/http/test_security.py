@@ -237,11 +237,20 @@ def test_a_key_allows_only_the_operations_of_its_partner(with_keys):
         assert (reply.status, reply.json["type"]) == (403, "/problems/forbidden")
 
 
-@pytest.mark.parametrize("key", [None, "", "wrong", "alpha-key, alpha-key", "\xff"])
+INVALID_KEYS = [None, "", "wrong", "alpha-key, alpha-key", "\xff"]
+
+
+@pytest.mark.parametrize("key", INVALID_KEYS)
 def test_a_request_without_a_valid_key_is_a_401_that_challenges_for_a_key(with_keys, key):
     client, _ = with_keys
     reply = pay(client, "alpha", key)
     assert (reply.status, reply.headers["www-authenticate"]) == (401, 'ApiKey realm="loyalty"')
+
+
+@pytest.mark.parametrize("key", INVALID_KEYS)
+def test_the_body_of_a_request_without_a_valid_key_is_not_read(with_keys, key):
+    client, _ = with_keys
+    pay(client, "alpha", key)
     assert client.body_reads == 0
 
 

@@ -313,12 +313,14 @@ def test_paging_may_begin_at_any_page(filled_organization, name):
 @given(data=st.data())
 def test_rows_that_are_added_or_removed_during_paging_do_not_move_the_others(filled_organization, order, data):
     db, ids, read = filled_organization.db, filled_organization.ids, filled_organization.lists["deliveries"]
-    limits = iter(lambda: data.draw(st.integers(30, 200)), None)
+
+    def limit() -> int:
+        return data.draw(st.integers(30, 200))
+
     with undone(db):
         ids_before = [row.trigger_delivery_id for row in read(replace(ALL, order=order)).results]
-        # Rows that are removed before a page contains them.
-        unread_ids: set[int] = set()
-        pages = [read(Page(page=0, limit=next(limits), order=order))]
+        ids_removed_before_read: set[int] = set()
+        pages = [read(Page(page=0, limit=limit(), order=order))]
         while pages[-1].next is not None:
             if data.draw(st.booleans()):
                 db.execute(text(_ADD_DELIVERIES), {**ids, "count": data.draw(st.integers(1, 40))})
@@ -331,13 +333,14 @@ def test_rows_that_are_added_or_removed_during_paging_do_not_move_the_others(fil
                     trigger_deliveries.c.trigger_delivery_id.in_(removed_ids),
                 )
             )
-            unread_ids |= removed_ids - {row.trigger_delivery_id for page in pages for row in page.results}
-            pages.append(read(after(pages[-1], next(limits), order)))
+            read_ids = {row.trigger_delivery_id for page in pages for row in page.results}
+            ids_removed_before_read |= removed_ids - read_ids
+            pages.append(read(after(pages[-1], limit(), order)))
         delivery_ids = [row.trigger_delivery_id for page in pages for row in page.results]
         assert len(delivery_ids) == len(set(delivery_ids))
         # The rows that existed before are in their order, whatever was added between them.
         former_ids = [delivery_id for delivery_id in delivery_ids if delivery_id in set(ids_before)]
-        assert former_ids == [delivery_id for delivery_id in ids_before if delivery_id not in unread_ids]
+        assert former_ids == [delivery_id for delivery_id in ids_before if delivery_id not in ids_removed_before_read]
 
 
 # Lists, each with an order (None: the default) that an index supports, and the tables that the list reads.

@@ -122,14 +122,16 @@ def test_an_error_of_one_organization_is_logged_once_and_does_not_touch_the_othe
     assert messages == [f"changes of the organization {failing.id} were not added to its totals"]
 
 
-def test_the_organization_of_another_worker_is_skipped(api, engine):
-    organization_of_other, other_organization = api.organization(), api.organization()
-    for organization in (organization_of_other, other_organization):
+def test_an_organization_that_another_worker_has_locked_is_skipped(api, engine):
+    locked_organization, free_organization = api.organization(), api.organization()
+    for organization in (locked_organization, free_organization):
         add_changes(engine, organization, 3)
-    with engine.connect() as db:
-        # The transaction of the other worker has not ended.
-        assert not move_changes(db, organization_of_other.id)
+    with engine.connect() as db_of_other_worker:
+        # The other worker moves all three changes (False: no more are left). Its open transaction keeps the lock.
+        assert not move_changes(db_of_other_worker, locked_organization.id)
+        # This worker moves those of the free organization, and no more are left that it can move.
         assert not ReportTotals(engine).step()
-        assert changes_left(engine, organization_of_other) == 3
-        assert changes_left(engine, other_organization) == 0
-        db.rollback()
+        # The other worker has not committed, so that its changes are still seen.
+        assert changes_left(engine, locked_organization) == 3
+        assert changes_left(engine, free_organization) == 0
+        db_of_other_worker.rollback()
