@@ -354,11 +354,14 @@ class TestPasswords:
         users.sign_in(ana, expect=401)
         users.sign_in(ana, new_password=PASSWORD, expect=401)
 
-    def test_people_change_their_passwords_and_api_users_do_not(self, users):
-        ana, till = users.person(roles=["members:read"]), users.create()
+    def test_a_person_who_changes_the_password_ends_earlier_tokens(self, users):
+        ana = users.person(roles=["members:read"])
         token = users.token(ana)
         users.sign_in(ana, new_password="a new one, at last 77")
         users.organization.api.surface(token=token).get("/members", expect=401)
+
+    def test_an_api_user_cannot_change_its_password(self, users):
+        till = users.create()
         users.sign_in(till, new_password=PASSWORD, expect=400)
         users.sign_in(till)
 
@@ -387,25 +390,32 @@ class TestPasswords:
         problem = users.surface.post("/users", new_user, expect=400)
         assert problem["detail"].startswith("password is too easy to guess")
 
-    def test_a_password_is_reset_by_setting_another_one(self, users):
-        ana, till = users.person(roles=["members:read"]), users.create()
+    def test_a_reset_password_of_a_person_is_temporary_unless_it_is_sent_as_permanent(self, users):
+        ana = users.person(roles=["members:read"])
         path = f"/users/{ana['userId']}/password"
         token = users.token(ana)
         new_password = "rain-and-espresso-42"
-        # Without `permanent`, the password of a person is temporary.
         users.surface.put(path, {"password": new_password}, expect=204)
+        # The reset ends the earlier token, and a temporary password has to be changed at the first sign-in.
         users.organization.api.surface(token=token).get("/members", expect=401)
         users.sign_in({**ana, "password": new_password}, expect=403)
         users.surface.put(path, {"password": PASSWORD, "permanent": True}, expect=204)
         users.sign_in(ana)
+
+    def test_a_password_cannot_be_reset_to_one_that_is_easy_to_guess(self, users):
+        path = f"/users/{users.person()['userId']}/password"
         problem = users.surface.put(path, {"password": "password1234"}, expect=400)
         assert [fault["pointer"] for fault in problem["errors"]] == ["/password"]
-        # The password of an API user cannot be temporary.
-        till_path = f"/users/{till['userId']}/password"
-        problem = users.surface.put(till_path, {"password": PASSWORD, "permanent": False}, expect=400)
+
+    def test_a_reset_password_of_an_api_user_cannot_be_temporary(self, users):
+        till = users.create()
+        path = f"/users/{till['userId']}/password"
+        problem = users.surface.put(path, {"password": PASSWORD, "permanent": False}, expect=400)
         assert [fault["pointer"] for fault in problem["errors"]] == ["/permanent"]
-        users.surface.put(till_path, {"password": PASSWORD}, expect=204)
+        users.surface.put(path, {"password": PASSWORD}, expect=204)
         users.sign_in({**till, "password": PASSWORD})
+
+    def test_an_external_user_has_no_password_and_gets_none(self, users):
         sue = users.create(isExternal=True)
         assert sue["password"] is None
         problem = users.surface.put(f"/users/{sue['userId']}/password", {"password": PASSWORD}, expect=409)
