@@ -555,7 +555,7 @@ def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
     monkeypatch.setattr(write, "ROWS_IN_PART", 2)
     member_names = ["ana", "ben", "cora", "dan", "eva"]
     members = [organization.member(name, profile={"name": "=A"}) for name in member_names]
-    path, export = jobs.run(description="For the warehouse")
+    path, export = jobs.run()
     # Five rows in parts of two.
     assert (export["status"], export["parts"], export["rows"], export["lastId"]) == (
         "done",
@@ -574,8 +574,18 @@ def test_the_parts_of_an_export_form_one_file(jobs, organization, monkeypatch):
     # An apostrophe is put before a text that spreadsheets would take for a formula.
     assert [(row["loyaltyMemberId"], row["name"]) for row in rows] == [(name, "'=A") for name in member_names]
     assert jobs.part(path, 4, expect=404).json["type"] == "/problems/unknown-export-part"
+
+
+def test_an_export_after_the_last_exported_member_has_no_rows(jobs, organization):
+    organization.member("ana")
+    _, export = jobs.run()
     _, export_after_the_last_member = jobs.run(after=export["lastId"])
-    assert export_after_the_last_member["rows"] == 0
+    assert (export["rows"], export_after_the_last_member["rows"]) == (1, 0)
+
+
+def test_exports_are_listed_newest_first(jobs):
+    jobs.run(description="For the warehouse")
+    jobs.run()
     exports_newest_first = jobs.administration.get("/exports", status="done")["results"]
     assert [export["description"] for export in exports_newest_first] == [None, "For the warehouse"]
 
@@ -609,8 +619,15 @@ def test_an_export_starts_at_the_time_of_the_test_clock(api):
     assert (export["createdAt"], export["startedAt"]) == ("2026-01-05T08:00:00Z", "2026-01-05T08:00:00Z")
     clock.advance("2026-01-06T08:00:00Z")
     clock.organization.member("ben")
+    # Only Ben was created after the clock was advanced.
     path, _ = jobs.run(updatedFrom="2026-01-06T08:00:00Z")
     assert [row["loyaltyMemberId"] for row in jobs.part(path).json["results"]] == ["ben"]
+
+
+def test_an_export_of_an_organization_with_a_test_clock_ends_and_expires_in_real_time(api):
+    clock = Clock.new(api, starts_at="2026-01-05T08:00:00Z")
+    jobs = Jobs(clock.organization)
+    path, _ = jobs.run()
     # The rows are kept for seven days of real time, which is after 2026-01.
     assert datetime.fromisoformat(jobs.get(path)["expiresAt"]) > datetime.now(UTC) + timedelta(days=6)
     cancelled_export = jobs.administration.post(f"{path}/cancel", expect=200)["export"]
