@@ -161,18 +161,17 @@ def test_a_reverted_use_returns_to_its_lot():
 
 def test_a_reverted_assignment_takes_from_its_own_lot():
     shop = shared_coupon()
-    used_assignment, spare_assignment = (
-        shop.assign(),
-        shop.assign(expires_at=NOW + timedelta(days=1), amount=Decimal(3)),
-    )
+    assignment_of_1 = shop.assign()
+    assignment_of_3 = shop.assign(expires_at=NOW + timedelta(days=1), amount=Decimal(3))
     shop.use(amount=Decimal(4))
     # The usages 1 and 2 are the assignments. The uses 3 to 5 are of the second lot, which expires, and 6 of the first.
     shop.service.revert(4, NO_DETAILS)
     assert amounts_and_used_amounts(shop) == [(1, 1), (3, 2)]
-    for assignment in (used_assignment, spare_assignment):
+    for assignment in (assignment_of_1, assignment_of_3):
         with pytest.raises(AssignmentUsed):
             shop.service.revert(assignment.coupon_usage_id, NO_DETAILS)
-    reversal = shop.service.revert(spare_assignment.coupon_usage_id, NO_DETAILS, force=True)
+    # 3 of the 4 assigned coupons are reverted, although 2 of them are used. The 3 uses remain.
+    reversal = shop.service.revert(assignment_of_3.coupon_usage_id, NO_DETAILS, force=True)
     assert (reversal.amount_assigned, reversal.updated_total_assigned, reversal.updated_total_usages) == (-3, 1, 3)
     with pytest.raises(CouponNotAssigned):
         shop.use()
@@ -298,6 +297,7 @@ def test_a_usage_is_reverted_once_and_a_reversal_never():
     assert (reversal.reverted_usage_id, reversal.amount_assigned) == (assignment.coupon_usage_id, -1)
     assert not shop.service.is_active(assignment.coupon_usage_id)
     assert not shop.service.is_active(reversal.coupon_usage_id)
+    # There is no usage with this id.
     assert not shop.service.is_active(99)
     with pytest.raises(UsageReverted, match="has already been reverted"):
         shop.service.revert(assignment.coupon_usage_id, NO_DETAILS)
