@@ -146,9 +146,7 @@ class TestWaiting:
 
     def test_a_listed_transaction_shows_whether_its_points_wait(self, clock, points):
         # Status 0 is pending, 1 settled.
-        wallet = points.wallet()
-        request = {"source": None, "target": wallet, "amount": 10, "availableAfter": "P1D", "systemUniqueKey": "once"}
-        [waiting_row] = points.move(**request)
+        [waiting_row] = points.move(source=None, target=points.wallet(), amount=10, availableAfter="P1D")
         assert (waiting_row["status"], waiting_row["availability"], waiting_row["availableAt"]) == (
             0,
             "waiting",
@@ -161,8 +159,13 @@ class TestWaiting:
             "available",
             None,
         )
-        # A repeated request returns the first response.
-        assert points.move(**request) == [waiting_row]
+
+    def test_a_repeated_mint_returns_the_first_response_after_the_wait_has_ended(self, clock, points):
+        wallet = points.wallet()
+        request = {"source": None, "target": wallet, "amount": 10, "availableAfter": "P1D", "systemUniqueKey": "once"}
+        first_response = points.move(**request)
+        clock.advance("2026-03-02T09:00:00Z")
+        assert points.move(**request) == first_response
         assert points.balance(wallet) == 10
 
     def test_pending_points_cannot_be_captured(self, points):
