@@ -82,11 +82,12 @@ def faults(organization):
 
 
 @pytest.mark.slow
-def test_a_job_erases_the_rows_that_the_call_has_left(api, organization):
+def test_a_job_erases_the_rows_that_the_deletion_left_unchanged(api, organization):
     history = live(organization)
     path = f"/members/{history['ana']['memberId']}"
     erased_member = organization.administration.delete(path, expect=200)["loyalMember"]
     assert (erased_member["active"], erased_member["loyaltyMemberId"][:7]) == (False, "erased-")
+    # The tables that still contain the word of the member.
     assert set(traces(api.engine, organization_id=organization.id)) == TABLES_WITH_MANY_ROWS
     assert faults(organization) == []
     assert finish_erasings(api) == 1

@@ -98,7 +98,7 @@ def test_totals_do_not_depend_on_the_size_of_the_steps(api, engine):
     step_count = 1
     while move(engine, in_steps, 10):
         step_count += 1
-    # 2 changes with 5 labels, 3 with 3, or 10 with 1.
+    # A step of 10 labels moves 2 changes with 5 labels, 3 with 3, or 10 with 1.
     assert step_count == 10 + 7 + 10
     assert changes_left(engine, at_once) == changes_left(engine, in_steps) == 0
     assert totals_of(engine, in_steps) == totals_of(engine, at_once)
