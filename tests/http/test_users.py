@@ -275,7 +275,7 @@ class TestChanges:
         problem = users.surface.put(path, body, expect=400)
         assert [fault["pointer"] for fault in problem["errors"]] == [f"/{name}" for name in missing_fields]
 
-    def test_groups_are_created_listed_and_changed(self, users):
+    def test_a_group_is_created_without_roles_that_another_role_includes(self, users):
         group = users.group(permissionGroupKey="shift-leads", name="Leads", roles=["orders:read", "orders:write"])
         assert group == {
             "organizationId": users.organization.id,
@@ -288,15 +288,26 @@ class TestChanges:
             "createdAt": group["createdAt"],
             "updatedAt": group["createdAt"],
         }
+
+    def test_groups_are_listed_in_the_order_of_the_request(self, users):
+        users.group(permissionGroupKey="shift-leads")
         users.group(permissionGroupKey="admins", isAdmin=True)
         page = users.surface.get("/permission-groups", order="permissionGroupKey")
         assert [result["permissionGroupKey"] for result in page["results"]] == ["admins", "shift-leads"]
+
+    def test_two_groups_cannot_have_the_same_key(self, users):
+        users.group(permissionGroupKey="shift-leads")
         duplicate = {"permissionGroupKey": "shift-leads", "name": "x"}
         assert users.surface.post("/permission-groups", duplicate, expect=409)["type"] == "/problems/name-taken"
+
+    def test_an_update_of_a_group_changes_only_the_fields_that_it_sends(self, users):
+        group = users.group(permissionGroupKey="shift-leads", roles=["orders:write"])
         updated_group = users.surface.put("/permission-groups/shift-leads", {"description": "x"})["permissionGroup"]
         assert updated_group == {**group, "description": "x", "updatedAt": updated_group["updatedAt"]}
         response = users.surface.put("/permission-groups/shift-leads", {"description": None, "roles": []})
         assert (response["permissionGroup"]["description"], response["permissionGroup"]["roles"]) == (None, [])
+
+    def test_an_update_of_an_unknown_group_is_a_404(self, users):
         users.surface.put("/permission-groups/nobody", {}, expect=404)
 
     def test_a_group_can_be_deleted_only_when_no_user_is_in_it(self, users):
