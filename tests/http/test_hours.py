@@ -290,32 +290,44 @@ def test_a_mission_gives_no_coupon_while_the_book_is_closed_at_the_time_and_stor
 # --- what is stored and what is refused ------------------------------------------------------------------------------
 
 
-def test_the_hours_of_a_campaign_are_stored_kept_and_cleared(shop):
-    required_fields = {"code": "c", "name": "C"}
-    campaign = shop.campaign(**required_fields, dayOfWeekSchedule=HAPPY_HOURS)
+REQUIRED_FIELDS = {"code": "c", "name": "C"}
+
+
+def test_an_update_of_a_campaign_keeps_the_hours_unless_it_sends_null(shop):
+    campaign = shop.campaign(**REQUIRED_FIELDS, dayOfWeekSchedule=HAPPY_HOURS)
     path = f"/campaigns/{campaign['campaignId']}"
     assert campaign["dayOfWeekSchedule"] == HAPPY_HOURS
     assert shop.administration.get(path)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
-    # An update without the field keeps the hours.
-    assert shop.administration.put(path, required_fields)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
-    problem = shop.administration.put(path, {**required_fields, "daysOfWeek": [1]}, expect=400)
+    assert shop.administration.put(path, REQUIRED_FIELDS)["campaign"]["dayOfWeekSchedule"] == HAPPY_HOURS
+    body = {**REQUIRED_FIELDS, "dayOfWeekSchedule": None}
+    assert "dayOfWeekSchedule" not in shop.administration.put(path, body)["campaign"]
+
+
+def test_a_campaign_with_hours_can_get_days_of_the_week_only_instead_of_them(shop):
+    path = f"/campaigns/{shop.campaign(**REQUIRED_FIELDS, dayOfWeekSchedule=HAPPY_HOURS)['campaignId']}"
+    body = {**REQUIRED_FIELDS, "daysOfWeek": [1]}
+    problem = shop.administration.put(path, body, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/dayOfWeekSchedule"]
-    body = {**required_fields, "daysOfWeek": [1], "dayOfWeekSchedule": None}
-    campaign = shop.administration.put(path, body, expect=200)["campaign"]
+    campaign = shop.administration.put(path, {**body, "dayOfWeekSchedule": None}, expect=200)["campaign"]
     assert campaign["daysOfWeek"] == [1]
     assert "dayOfWeekSchedule" not in campaign
 
 
 @pytest.mark.parametrize("surface", ["integration", "administration"])
-def test_the_hours_of_a_book_are_stored_kept_and_cleared(organization, surface):
+def test_an_update_of_a_book_keeps_the_hours_unless_it_sends_null(organization, surface):
     books = CouponBooks(organization, surface)
     book = books.make(dayOfWeekSchedule=HAPPY_HOURS)
     assert book["dayOfWeekSchedule"] == HAPPY_HOURS
     assert books.change(book, name="Tea")["dayOfWeekSchedule"] == HAPPY_HOURS
-    problem = books.change(book, daysOfWeek=[1], expect=400)
-    assert [error["pointer"] for error in problem["errors"]] == ["/dayOfWeekSchedule"]
     assert "dayOfWeekSchedule" not in books.change(book, dayOfWeekSchedule=None)
     assert "dayOfWeekSchedule" not in books.get(book)
+
+
+@pytest.mark.parametrize("surface", ["integration", "administration"])
+def test_a_book_with_hours_can_get_no_days_of_the_week(organization, surface):
+    books = CouponBooks(organization, surface)
+    problem = books.change(books.make(dayOfWeekSchedule=HAPPY_HOURS), daysOfWeek=[1], expect=400)
+    assert [error["pointer"] for error in problem["errors"]] == ["/dayOfWeekSchedule"]
 
 
 @pytest.mark.parametrize("surface", ["integration", "administration"])
