@@ -83,7 +83,7 @@ _AWAITED_TYPES = f"""ARRAY(
     WHERE t.organization_id = %s AND t.to_wallet_id = m.wallet_id AND {_AWAITING}
 )"""
 
-# One type, which no event has, if the organization awaits events by now.
+# One type, which no event has, if the organization awaits events; else none.
 _ANYTHING_AWAITED = """ARRAY(
     SELECT CAST('' AS text) FROM organizations o WHERE o.organization_id = %s AND o.awaits_events
 )"""

@@ -487,7 +487,7 @@ class ModelledBalances:
         self.expect(refusal, effect, self.balances.revert, change.tracking_id, of)
 
     def repayments_by(self, change):
-        """What the reversal of a change repays of missing amounts of later changes, by their positions in the list."""
+        """The missing amounts of later changes that the reversal of a change repays, by their positions in the list."""
         amount, repayments = -change.amount, {}
         for position in range(self.accepted.index(change) + 1, len(self.accepted)):
             later_change = self.accepted[position]

@@ -375,7 +375,7 @@ def test_an_intent_must_name_the_organization_of_its_key(api, shop, any_partner)
 
 
 def mission_counts_of(outcome):
-    """What a payment counted for each mission, by its response."""
+    """The counts of missions in the response to a payment."""
     names = ("currentCounter", "newCounter", "achieved", "timesAchieved")
     return [MissionCount(*(status[name] for name in names)) for status in outcome["missionsStatus"]]
 

@@ -267,7 +267,7 @@ purchases = st.tuples(
 
 
 class ModelCounter(NamedTuple):
-    """What a limit of the model counts for; the member 0 means all members."""
+    """The address of a counter of the model; the member 0 means all members."""
 
     scope: str
     kind: str
