@@ -11,7 +11,7 @@ from handlers.server.loading import loading
 _COMMANDS = {
     "clock": ("clock:clock", "Move the time of a test organization."),
     "completion": ("completion:completion", "Print the script by which a shell completes commands."),
-    "config": ("config:config", "Keep the configuration of an organization as files."),
+    "config": ("config:config", "Keep the configuration of an organization as YAML files, one for each record."),
     "credentials": ("organizations:credentials", "Credentials of programs that use the API."),
     "deliver": ("periodic_work:deliver", "Send due messages to the receivers of webhooks."),
     "distribute": ("database:distribute", "Distribute the database over a cluster of Citus."),
