@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,7 @@ from sqlalchemy import text
 
 from domain.problems import Conflict
 from tests.builders.tracking import Shop
+from tests.processes.fleet import wait_until
 
 PATIENCE = 60
 
@@ -98,7 +98,7 @@ def start_after(
         result = original(*args, **options)
         if thread.ident is None:
             thread.start()
-            until(lambda: not thread.is_alive() or lock_waits(shop) > 0)
+            wait_until(lambda: not thread.is_alive() or lock_waits(shop) > 0, PATIENCE)
         return result
 
     monkeypatch.setattr(module, name, call)
@@ -110,11 +110,3 @@ def lock_waits(shop: Shop) -> int:
     with shop.engine.connect() as db:
         waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         return int(db.execute(text(waits)).scalar_one())
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait until a condition holds, for at most a minute."""
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)

@@ -27,8 +27,9 @@ from tests.builders.referrals import Friends
 from tests.builders.statements import count_statements
 from tests.builders.tracking import WHOLE_DOLLARS, Shop, event, key, order, running
 from tests.concurrency.conftest import THREADS
-from tests.concurrency.simultaneous import lock_waits, until
+from tests.concurrency.simultaneous import PATIENCE, lock_waits
 from tests.conftest import SLOW_MS
+from tests.processes.fleet import wait_until
 
 # The tests see only locks of one node of the database.
 pytestmark = pytest.mark.undistributed
@@ -92,7 +93,7 @@ def send_behind_blocked_call(
     arrived = threading.Semaphore(0)
     with locked(shop, blocker, lock):
         blocked_call = clients.submit(first_call or (lambda member: call(shop, event(member))), blocker)
-        until(lambda: lock_waits(shop) > 0)
+        wait_until(lambda: lock_waits(shop) > 0, PATIENCE)
 
         def send_call(send: Callable[[], Any]) -> Any:
             arrived.release()
@@ -369,11 +370,11 @@ def test_calls_past_their_deadline_report_what_they_changed_and_release_their_lo
     locked_member, other_member = shop.member(), shop.member()
     with locked(shop, locked_member), ThreadPoolExecutor(4) as clients:
         blocked_call = clients.submit(call, hurried_shop, order(locked_member, 5))
-        until(lambda: lock_waits(shop) > 0)
+        wait_until(lambda: lock_waits(shop) > 0, PATIENCE)
         later_calls = [clients.submit(call, hurried_shop, order(other_member, 5)) for _ in range(3)]
         assert blocked_call.result(120).status == 503
         replies = [future.result(120) for future in later_calls]
-        until(lambda: lock_waits(shop) == 0)
+        wait_until(lambda: lock_waits(shop) == 0, PATIENCE)
     assert {reply.status for reply in replies} <= {200, 503}
     # A call that had not begun reports that nothing was changed; a running one may have changed something.
     unchanged_count = sum("Nothing was changed" in reply.text for reply in replies)
@@ -381,7 +382,7 @@ def test_calls_past_their_deadline_report_what_they_changed_and_release_their_lo
     assert shop.balance(locked_member) == 0
     assert successes <= shop.balance(other_member) / 5 <= 3 - unchanged_count
     # The locks are released, and calls of this kind are served again.
-    until(lambda: call(hurried_shop, order(locked_member, 7)).status == 200)
+    wait_until(lambda: call(hurried_shop, order(locked_member, 7)).status == 200, PATIENCE)
 
 
 @pytest.mark.parametrize("size", [1, 100])
@@ -408,7 +409,7 @@ def test_a_call_that_has_waited_long_overtakes_the_running_one(patient_shop, mon
     shop, locked_member, other_member = patient_shop, patient_shop.member(), patient_shop.member()
     with ThreadPoolExecutor(2) as clients, locked(shop, locked_member):
         blocked_call = clients.submit(call, shop, event(locked_member))
-        until(lambda: lock_waits(shop) > 0)
+        wait_until(lambda: lock_waits(shop) > 0, PATIENCE)
         assert call(shop, event(other_member)).status == 200
         assert not blocked_call.done(), blocked_call.result().text
     assert blocked_call.result(120).status == 200

@@ -9,7 +9,8 @@ from sqlalchemy import text
 from persistence import posting
 from tests.builders.campaigns import mint
 from tests.builders.tracking import GENERIC, event, running
-from tests.concurrency.simultaneous import PATIENCE, lock_waits, start_after, until
+from tests.concurrency.simultaneous import PATIENCE, lock_waits, start_after
+from tests.processes.fleet import wait_until
 
 
 def test_points_of_a_member_who_is_created_while_a_batch_waits_are_not_lost(shop, monkeypatch):
@@ -21,7 +22,7 @@ def test_points_of_a_member_who_is_created_while_a_batch_waits_are_not_lost(shop
     with shop.engine.connect() as db:
         db.execute(text("SELECT FROM wallets WHERE wallet_id = :wallet_id FOR UPDATE"), {"wallet_id": wallet_id})
         tracking.start()
-        until(lambda: lock_waits(shop) == 1)
+        wait_until(lambda: lock_waits(shop) == 1, PATIENCE)
         shop.member(loyaltyMemberId="ana")
         giving = start_after(monkeypatch, shop, posting, "open_session", lambda: shop.give("ana", 100))
     tracking.join(PATIENCE)
