@@ -13,7 +13,7 @@ from domain.campaigns.counters import ALL_ACCOUNTS, ALL_CAMPAIGNS, ALL_MEMBERS, 
 from domain.campaigns.limits import LOCATION, MEMBER, MONEY, POINTS
 from domain.currencies import round_money
 from domain.events import LoyaltyEvent
-from domain.ledger.postings import ZERO, Posting, Stored
+from domain.ledger.postings import ZERO, Posting, StoredTransaction
 from domain.ledger.records import REVERTED, LedgerAccount
 from domain.orders import UNDOING_EVENTS
 from domain.problems import Conflict
@@ -36,7 +36,7 @@ class RevertedTransaction:
     `missing` could not be reverted, since it was spent.
     """
 
-    stored: Stored
+    stored: StoredTransaction
     account: LedgerAccount
     amount: Decimal
     overdraft: Decimal
@@ -45,7 +45,7 @@ class RevertedTransaction:
     is_release: bool
 
     @classmethod
-    def of(cls, transaction: Stored, posting: Posting, due: Decimal) -> RevertedTransaction:
+    def of(cls, transaction: StoredTransaction, posting: Posting, due: Decimal) -> RevertedTransaction:
         """The part of `transaction` that `posting` reverted, out of the `due` amount."""
         overdraft = -sum((entry.amount for entry in posting.entries if entry.is_overdraft), ZERO)
         is_release = posting.status == REVERTED

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from domain.calendar import instant_of
-from domain.ledger.records import Ledger, LedgerAccount, StoredTransaction, Wallet
+from domain.ledger.records import Ledger, LedgerAccount, TransactionIds, Wallet
 from domain.ledger.views import TransactionRow
 from domain.members import Member
 from domain.problems import NotFound, Refusal
@@ -105,7 +105,7 @@ def _post_all(call: Call, movements: Sequence[Movement]) -> list[TransactionRow]
 
 @operation("revertLedgerTransaction", response=transactions, audit="ledger-transaction")
 def revert_ledger_transaction(
-    call: Call, account: LedgerAccount, transaction: StoredTransaction, body: RevertRequest
+    call: Call, account: LedgerAccount, transaction: TransactionIds, body: RevertRequest
 ) -> list[TransactionRow]:
     """Revert a transaction by a new one."""
     target = {"ledger_account_id": account.ledger_account_id, "reverts": transaction.ledger_transaction_id}

@@ -44,11 +44,11 @@ UPDATE expiry_notices SET done_until = %s, moment = %s, after_wallet_id = %s
 WHERE organization_id = %s AND ledger_account_id = %s
 """
 
-# The wallets whose lots, or whose idle balance, may expire in one of the windows.
+# The wallets whose lots, or whose idle balance, may expire in one of the ranges.
 _WALLETS = f"""
 SELECT wallet_id FROM (
     (SELECT DISTINCT l.wallet_id FROM ledger_lots l
-     JOIN jsonb_to_recordset(%(windows)s::jsonb) AS w(begins timestamptz, ends timestamptz)
+     JOIN jsonb_to_recordset(%(expiry_ranges)s::jsonb) AS w(begins timestamptz, ends timestamptz)
         ON l.expires_at >= w.begins AND l.expires_at < w.ends
             OR l.kept_until >= w.begins AND l.kept_until < w.ends
      WHERE l.organization_id = %(organization_id)s AND l.ledger_account_id = %(ledger_account_id)s
@@ -73,7 +73,7 @@ SELECT least(
      WHERE l.organization_id = %(organization_id)s AND l.ledger_account_id = w.ledger_account_id AND l.remaining > 0
         AND l.kept_until >= w.begins AND l.kept_until < w.ends)
 )
-FROM jsonb_to_recordset(%(windows)s::jsonb) AS w(ledger_account_id bigint, begins timestamptz, ends timestamptz)
+FROM jsonb_to_recordset(%(expiry_ranges)s::jsonb) AS w(ledger_account_id bigint, begins timestamptz, ends timestamptz)
 """
 
 
@@ -100,21 +100,21 @@ def find_next_wallets(
     db: Connection,
     organization: Organization,
     account: LedgerAccount,
-    windows: Sequence[tuple[datetime, datetime]],
+    expiry_ranges: Sequence[tuple[datetime, datetime]],
     after: int,
     limit: int,
 ) -> list[int]:
-    """The next wallets after an id, ordered by id, with points of the account that may expire in one of the windows."""
+    """The next wallets after an id, ordered by id, with points of the account that may expire in one of the ranges."""
     policy = account.idle_policy(organization.zone)
     by_account = {} if policy is None else {account.ledger_account_id: policy}
     policies: list[Mapping[str, Any]] = []
-    for begin, end in windows:
-        # A window includes its begin, which `policy_rows` excludes.
+    for begin, end in expiry_ranges:
+        # A range includes its begin, which `policy_rows` excludes.
         policies += idle_balances.policy_rows(by_account, begin - _INSTANT, end)
     parameters = {
         "organization_id": account.organization_id,
         "ledger_account_id": account.ledger_account_id,
-        "windows": as_json([{"begins": begin, "ends": end} for begin, end in windows]),
+        "expiry_ranges": as_json([{"begins": begin, "ends": end} for begin, end in expiry_ranges]),
         "policies": as_json(policies),
         "after": after,
         "limit": limit,
@@ -154,20 +154,21 @@ def find_first_due(
     """The first moment after `after`, up to `until`, at which a notice may be due; None if there is no such moment."""
     due: list[datetime] = []
     for account, schedule in schedules:
-        windows = [schedule.window(days_before, after, until) for days_before in schedule.days_before]
+        expiry_ranges = [schedule.expiry_range(days_before, after, until) for days_before in schedule.days_before]
         rows = [
-            {"ledger_account_id": account.ledger_account_id, "begins": begin, "ends": end} for begin, end in windows
+            {"ledger_account_id": account.ledger_account_id, "begins": begin, "ends": end}
+            for begin, end in expiry_ranges
         ]
-        parameters = {"organization_id": organization.organization_id, "windows": as_json(rows)}
+        parameters = {"organization_id": organization.organization_id, "expiry_ranges": as_json(rows)}
         expiries = [expires_at for (expires_at,) in query(db, _FIRST_EXPIRIES, parameters)]
         policy = account.idle_policy(organization.zone)
         if policy is not None:
             policies = {account.ledger_account_id: policy}
             ends = [
                 idle_balances.find_first_idle_end(db, organization, policies, begin - _INSTANT, end)
-                for begin, end in windows
+                for begin, end in expiry_ranges
             ]
             expiries += ends
-        moments = [schedule.next_of(expiry, after) for expiry in expiries if expiry is not None]
+        moments = [schedule.next_notice_at(expiry, after) for expiry in expiries if expiry is not None]
         due += [moment for moment in moments if moment is not None and moment <= until]
     return min(due, default=None)

@@ -49,7 +49,7 @@ CROSS JOIN LATERAL (
     ORDER BY 1 LIMIT %(limit)s
 ) i ORDER BY 1, 2
 """
-# How many begins of idle periods a statement reads for each account: the first statement few, which mostly suffice.
+# How many starts of idle periods a statement reads for each account: the first statement few, which mostly suffice.
 _FEW_IDLE, _IDLE_AT_ONCE = 10, 1000
 _INSTANT = timedelta(microseconds=1)
 _MAX_ACCOUNT_ID = 2**63 - 1
@@ -132,8 +132,8 @@ def policy_rows(policies: Mapping[int, IdlePolicy], after: datetime, until: date
         {
             "ledger_account_id": ledger_account_id,
             "counts_activities": policy.activities is not None,
-            "since": policy.last_begins(after)[0],
-            "until": policy.last_begins(until)[1],
+            "since": policy.bounds_of_start(after)[0],
+            "until": policy.bounds_of_start(until)[1],
         }
         for ledger_account_id, policy in policies.items()
     ]

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, case, cast, func, insert, literal, null, or_, select, true, union_all
 
 from domain.ledger.availability import AVAILABLE, WAITING
-from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, StoredTransaction
+from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, TransactionIds
 from domain.ledger.views import TransactionRow
 from persistence.counts import MAX_COUNTED, RowCount
 from persistence.filters import ORGANIZATION, is_related, is_same, lateral_row
@@ -121,7 +121,7 @@ _FIRST_COLUMNS = [_FIRST.get(name, _t.c.get(name)).label(name) for name in _STOR
 _ENTRY_OF_TRANSACTION = is_same(_e, _t, "ledger_transaction_id") & _e.c.wallet_id.is_not(None)
 
 
-TRANSACTIONS = Records(_t, StoredTransaction)
+TRANSACTIONS = Records(_t, TransactionIds)
 
 
 def find_rows_as_created(

@@ -179,7 +179,7 @@ def _balance_by_now(
     now: datetime,
     kept_lots: Sequence[KeptLots],
 ) -> tuple[Decimal, datetime | None]:
-    """The unexpired balance after the mints that have arrived, in their order, and the begin of its idle period.
+    """The unexpired balance after the mints that have arrived, in their order, and the start of its idle period.
 
     `values` is the stored balance by column, `expired` its expired amount. Each mint counts as a transaction. If the
     balance had expired by inactivity before a mint, the amount of the mint remains, and the `kept_lots`, which
@@ -198,7 +198,7 @@ def _balance_by_now(
         )
         expired = _ZERO
         if policy is not None:
-            last_activity_date = policy.begin_after_movement(
+            last_activity_date = policy.start_after_movement(
                 last_transaction_date, last_activity_date, bool(balance), mint.available_at
             )
         balance += mint.amount_after_debt(debt, now)

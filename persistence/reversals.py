@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from domain.events import LoyaltyEvent
-from domain.ledger.postings import Stored
+from domain.ledger.postings import StoredTransaction
 from persistence import posting
 from persistence.connections import query
 from persistence.rows import as_rows, change_all, columns_of, update_by_id
@@ -116,11 +116,11 @@ def find_families(db: Connection, organization_id: int, event_ids: Collection[in
 
 def find_active_transactions(
     db: Connection, organization_id: int, event_ids: Collection[int]
-) -> dict[int, dict[str, Stored]]:
+) -> dict[int, dict[str, StoredTransaction]]:
     """The transactions of these events that can be reverted, newest first, by event id and by systemUniqueKey."""
     rows = query(db, _ACTIVE_TRANSACTIONS, (organization_id, list(event_ids), organization_id))
     transactions_by_id = posting.find_stored(db, organization_id, [row[0] for row in rows])
-    by_event: dict[int, dict[str, Stored]] = {}
+    by_event: dict[int, dict[str, StoredTransaction]] = {}
     for transaction_id, event_id, key in rows:
         by_event.setdefault(event_id, {})[key] = transactions_by_id[transaction_id]
     return by_event

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from domain.coupons.books import BookTerms
-from domain.ledger.postings import Details, Posting, Stored
+from domain.ledger.postings import Details, Posting, StoredTransaction
 from domain.ledger.records import BURN, REVERTED, LedgerAccount
 from domain.ledger.refusals import UnknownLedgerAccount, UnknownLedgerTransaction
 from domain.ledger.session import LedgerSession, check_amount
@@ -49,7 +49,7 @@ class PointsCharge:
         self._session = session
         self._accounts_by_key = accounts_by_key
         self._transaction_id = transaction_id
-        self.stored: dict[int, Stored] = {}
+        self.stored: dict[int, StoredTransaction] = {}
 
     def account_of(self, book: BookTerms) -> LedgerAccount | None:
         """The current account of the book's points, by default the default account of the organization.

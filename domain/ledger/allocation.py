@@ -92,14 +92,14 @@ class Allocator:
         if sum((use.amount for use in uses), ZERO) != move.amount:
             raise LotsMissing(f"wallet {move.wallet_id}, account {move.ledger_account_id}: lots do not cover a debit")
         for use in uses:
-            self._change_remaining(use.ledger_lot_id, -use.amount, use.amount if move.expires else ZERO)
+            self._change_remaining(use.ledger_lot_id, -use.amount, use.amount if move.is_expiry else ZERO)
             self._add_use(ledger_transaction_id, use)
-        if move.first_transaction_id is not None and not move.expires:
+        if move.first_transaction_id is not None and not move.is_expiry:
             self._note_clawback(ledger_transaction_id, move, uses)
         return uses
 
     def _note_clawback(self, ledger_transaction_id: int, move: TakeLots, uses: tuple[LotUse, ...]) -> None:
-        """Note that a move took back points of an earlier transaction, whose lots were to give them first."""
+        """Note that a move clawed back points of the transaction `first_transaction_id`, by these uses of lots."""
         pair = (move.wallet_id, move.ledger_account_id)
         own_lot_ids = frozenset(
             lot_id
@@ -112,13 +112,13 @@ class Allocator:
     def _candidates(self, move: TakeLots) -> Sequence[Lot]:
         """The lots from which a move may take, in the order in which it takes from them."""
         ids = self._ids_by_pair.get((move.wallet_id, move.ledger_account_id), set())
-        if move.is_newest:
+        if move.from_newest_lot:
             return [self._lots[max(ids)]]
         lots = [self._lots[lot_id] for lot_id in ids if self._lots[lot_id].remaining]
         lots.sort(
             key=lambda lot: (
                 lot.ledger_transaction_id != move.first_transaction_id,
-                lot.ledger_lot_id not in move.preferred,
+                lot.ledger_lot_id not in move.preferred_lot_ids,
                 *order_of_expiry(lot),
             )
         )
@@ -140,30 +140,36 @@ class Allocator:
             self._add_lot(ledger_transaction_id, lot)
 
     def _restore(self, ledger_transaction_id: int, move: RestoreLots) -> None:
-        """Apply the revert `ledger_transaction_id` of a transaction that used lots."""
-        for use in (*move.returned, *move.spent):
-            self._change_remaining(use.ledger_lot_id, ZERO, -use.amount if move.unexpires else ZERO)
-        unexchanged = {use.ledger_lot_id for use in move.returned} if move.unexpires else move.expiring
-        self._return((move.wallet_id, move.ledger_account_id), move.returned, unexchanged)
-        for use in move.spent:
+        """Apply a revert, the transaction `ledger_transaction_id`, of a transaction that used lots."""
+        for use in (*move.returned_uses, *move.spent_uses):
+            self._change_remaining(use.ledger_lot_id, ZERO, -use.amount if move.reverts_expiry else ZERO)
+        returned_lot_ids = frozenset(use.ledger_lot_id for use in move.returned_uses)
+        unexchanged_lot_ids = returned_lot_ids if move.reverts_expiry else move.expiring_lot_ids
+        self._return((move.wallet_id, move.ledger_account_id), move.returned_uses, unexchanged_lot_ids)
+        for use in move.spent_uses:
             self._add_use(ledger_transaction_id, use)
         self._change_uses(move.changed_uses)
-        if move.extra:
-            lot = NewLot(move.wallet_id, move.ledger_account_id, move.extra, move.expires_at)
+        if move.new_lot_amount:
+            lot = NewLot(move.wallet_id, move.ledger_account_id, move.new_lot_amount, move.expires_at)
             self._add_lot(ledger_transaction_id, lot)
 
     def _settle(self, move: SettleLots) -> None:
         """Apply a capture: return released amounts to their lots; give the receiver its part of the kept amounts."""
-        self._return((move.wallet_id, move.ledger_account_id), move.released, move.expiring)
+        self._return((move.wallet_id, move.ledger_account_id), move.released_uses, move.expiring_lot_ids)
         self._change_uses(move.changed_uses)
         if move.to_wallet_id is not None:
-            self._give(move.ledger_transaction_id, move.to_wallet_id, move.ledger_account_id, move.kept, move.to_lots)
+            self._give(
+                move.ledger_transaction_id, move.to_wallet_id, move.ledger_account_id, move.kept_uses, move.to_lots
+            )
 
-    def _return(self, pair: tuple[int, int], uses: Iterable[LotUse], unexchanged: Collection[int]) -> None:
-        """Return amounts to lots, exchanged with clawbacks of this unit of work except for the lots `unexchanged`."""
+    def _return(self, pair: tuple[int, int], uses: Iterable[LotUse], unexchanged_lot_ids: Collection[int]) -> None:
+        """Return amounts to lots; exchange them with the clawbacks of this unit of work first.
+
+        The lots `unexchanged_lot_ids` get their own amounts back, without an exchange.
+        """
         clawbacks = self._clawbacks.get(pair, {})
-        returned_uses = [use for use in uses if use.ledger_lot_id in unexchanged]
-        exchangeable_uses = (use for use in uses if use.ledger_lot_id not in unexchanged)
+        returned_uses = [use for use in uses if use.ledger_lot_id in unexchanged_lot_ids]
+        exchangeable_uses = (use for use in uses if use.ledger_lot_id not in unexchanged_lot_ids)
         exchanged_uses, changed_clawbacks = exchange_uses(exchangeable_uses, clawbacks.values())
         for clawback in changed_clawbacks:
             transaction_id = clawback.ledger_transaction_id
@@ -176,7 +182,7 @@ class Allocator:
     def _change_expiry(self, ledger_transaction_id: int, change: ChangeExpiry) -> None:
         """Change the lots of a balance, and record the changed ones as extended by the transaction."""
         for lot_id in sorted(self._ids_by_pair.get((change.wallet_id, change.ledger_account_id), ())):
-            lot = change.of_lot(self._lots[lot_id])
+            lot = change.changed_lot(self._lots[lot_id])
             if lot is not None:
                 self._store(lot)
                 self.allocation.extended.setdefault(ledger_transaction_id, []).append(lot)

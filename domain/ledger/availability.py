@@ -22,7 +22,7 @@ MAX_WAIT = "P2Y"
 MAX_EVENT_TYPES = 20
 # The name, in the stored terms of a waiting mint, of the order whose event it waits for.
 ORDER = "orderExternalId"
-# Two years from this moment are as long as two years can be.
+# Durations are compared by their ends, counted from this moment. Two years from it contain a leap day: 731 days.
 _START_OF_LEAP_YEAR = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -90,8 +90,8 @@ class Availability:
         )
 
     @classmethod
-    def named_by(cls, source: Any) -> Availability | None:
-        """The terms of a request or a record that has the fields of TermsOfAvailability; None if they are not set."""
+    def from_fields_of(cls, source: Any) -> Availability | None:
+        """The terms in the fields of a request or record, as TermsOfAvailability has them; None if no field is set."""
         terms = cls(source.available_at, source.available_after, source.available_rounding, source.available_on)
         return terms if terms.term_names else None
 
@@ -116,9 +116,9 @@ class Availability:
         return () if self.on is None else self.on["eventTypes"]
 
     def wait(self, happened_at: datetime, zone: tzinfo, order_external_id: str | None = None) -> Wait | None:
-        """The wait of a mint whose cause happened at `happened_at`; days are counted in `zone`. None without terms.
+        """The wait of a mint whose cause happened at `happened_at`; None without terms. Days are counted in `zone`.
 
-        A mint for an order waits for an event of that order.
+        If the points wait for an event, those of an order wait for an event of that order.
         """
         if self.at is None and self.after is None and self.on is None:
             return None

@@ -14,8 +14,8 @@ MONTHS_OF_UNIT: Mapping[str, int] = {"month": 1, "quarter": 3, "half-year": 6, "
 
 _FIRST_MOMENT, _INSTANT = datetime.min.replace(tzinfo=UTC), timedelta(microseconds=1)
 _AVERAGE_MONTH = timedelta(days=30, hours=10, minutes=30)
-# Idle periods that begin so long after each other end in this order. Two that begin at nearer moments can end in the
-# other order, if clocks change or a month is shorter than another.
+# Of two idle periods that begin at least this long after each other, the first ends first. If they begin closer to each
+# other, the second can end first: clocks change, and months have different lengths.
 _ORDERED_AFTER = timedelta(days=7)
 
 # Policies by which a whole balance expires: some months after its last transaction, or after its last activity.
@@ -59,7 +59,7 @@ class ExpiryCalendar:
         return start_of_day(following.date(), self.zone)
 
     def _month_in_unit(self, moment: datetime, months: int) -> tuple[date, int]:
-        """The first day of the month that contains `moment`, and how many months its calendar unit has before it.
+        """The first day of the month that contains `moment`, and how many months of its calendar unit are before it.
 
         The unit is the one of `months` months, as in `_end_of_unit`.
         """
@@ -116,8 +116,8 @@ class IdlePolicy:
         end = self.calendar.expiry(last, self.months, self.rounding)
         return end if self.since is None else max(end, self.since)
 
-    def last_begins(self, moment: datetime) -> tuple[datetime, datetime]:
-        """Two bounds for the begin of idle periods, which decide whether a period has ended at `moment`.
+    def bounds_of_start(self, moment: datetime) -> tuple[datetime, datetime]:
+        """Two bounds for the start of idle periods, which decide whether a period has ended at `moment`.
 
         Periods that began up to the first bound have ended, periods that began after the second have not. The bounds
         are equal, unless clocks change or months of different lengths follow each other near them.
@@ -127,25 +127,25 @@ class IdlePolicy:
         limit = self.calendar.start_of_unit(moment, self.rounding)
         if self.rounding != NO_ROUNDING:
             limit -= _INSTANT
-        # An estimate, then three corrections by the distance of its end from the limit.
-        begin = limit - self.months * _AVERAGE_MONTH
+        # Estimate the start of the period that ends at the limit, then correct it three times by the error of its end.
+        estimate = limit - self.months * _AVERAGE_MONTH
         for _ in range(3):
-            begin -= self.calendar.expiry(begin, self.months) - limit
-        first_bound, second_bound = begin - _ORDERED_AFTER, begin + _ORDERED_AFTER
-        ends = [self.calendar.expiry(start, self.months) for start in (first_bound, begin, second_bound)]
+            estimate -= self.calendar.expiry(estimate, self.months) - limit
+        first_bound, second_bound = estimate - _ORDERED_AFTER, estimate + _ORDERED_AFTER
+        ends = [self.calendar.expiry(start, self.months) for start in (first_bound, estimate, second_bound)]
         offsets = {local_time(start, self.calendar.zone).utcoffset() for start in (first_bound, second_bound)}
         if ends == [limit - _ORDERED_AFTER, limit, limit + _ORDERED_AFTER] and len(offsets) == 1:
-            return begin, begin
+            return estimate, estimate
         return first_bound, second_bound
 
-    def begin_after_movement(
+    def start_after_movement(
         self,
         last_transaction_date: datetime | None,
         last_activity_date: datetime | None,
         has_points: bool,
         arrived_at: datetime | None = None,
     ) -> datetime | None:
-        """The begin of the idle period after a movement that is no activity; None if no period has begun.
+        """The start of the idle period after a movement that is no activity; None if no period has begun.
 
         Such a movement does not prolong a period. If no activity is recorded, the period began with the last
         transaction before the movement, but only if the balance `has_points` that could expire. If points arrive at

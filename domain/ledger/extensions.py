@@ -50,22 +50,21 @@ class Extension:
 class ExtendLots(ChangeExpiry):
     """The lots of a balance expire later, except lots that never expire or have expired at `at`.
 
-    `end` is when the whole balance expires by an idle policy, None is never. `only` are the ids of the lots, None for
-    all.
+    `end` is when the whole balance expires by an idle policy, None is never. `only_lot_ids` None is all lots.
     """
 
     extension: Extension
     calendar: ExpiryCalendar
     end: datetime | None
     at: datetime
-    only: frozenset[int] | None = None
+    only_lot_ids: frozenset[int] | None = None
 
-    def of_lot(self, lot: Lot) -> Lot | None:
+    def changed_lot(self, lot: Lot) -> Lot | None:
         """The extended lot; None if it does not change."""
         end = end_of_lot(lot.expires_at, self.end, lot.kept_until)
         if end is None or end <= self.at or not lot.remaining:
             return None
-        if self.only is not None and lot.ledger_lot_id not in self.only:
+        if self.only_lot_ids is not None and lot.ledger_lot_id not in self.only_lot_ids:
             return None
         new_end = self.extension.new_end(end, self.calendar)
         if new_end <= end:
@@ -104,6 +103,6 @@ class ExpiryExtension:
         return Extension(self.until, self.months)
 
 
-def total_of(lots: Collection[Lot]) -> tuple[int, Decimal]:
-    """The number of lots, and the sum of their remaining amounts."""
+def count_and_amount(lots: Collection[Lot]) -> tuple[int, Decimal]:
+    """The number of lots and the sum of their remaining amounts."""
     return len(lots), sum((lot.remaining for lot in lots), Decimal(0))

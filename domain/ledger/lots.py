@@ -11,7 +11,7 @@ ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """A lot of a wallet; `expires_at` None is never. `expired` is the amount that was left when it expired.
+    """A lot of a wallet; `expires_at` None is never. `expired` is the part of `amount` that has expired.
 
     If the whole balance expires because it is idle, the lot is kept until `kept_until`.
     """
@@ -50,7 +50,7 @@ class ChangedUse:
 class NewLot:
     """Creation of a lot, which is kept until `kept_until` if the whole balance expires because it is idle.
 
-    If it `replaces` an expired lot, whose id this is, it belongs to the transaction that created the expired lot.
+    `replaces` is the id of an expired lot; the new lot then belongs to the transaction that created the expired one.
     """
 
     wallet_id: int
@@ -63,10 +63,10 @@ class NewLot:
 
 @dataclass(frozen=True, slots=True)
 class TakeLots:
-    """Lots give `amount`: lots of `first_transaction_id` first, then lots with `preferred` ids, then others by expiry.
+    """Take `amount` from lots: of `first_transaction_id` first, then of `preferred_lot_ids`, then by expiry.
 
-    If there are `exact_uses`, exactly these lots give exactly these amounts. `is_newest`: only the newest lot of the
-    wallet gives. `expires`: the amount expires.
+    If there are `exact_uses`, exactly these are taken. `from_newest_lot`: only from the newest lot of the wallet.
+    `is_expiry`: the amount expires.
     """
 
     wallet_id: int
@@ -74,14 +74,17 @@ class TakeLots:
     amount: Decimal
     first_transaction_id: int | None = None
     exact_uses: tuple[LotUse, ...] = ()
-    is_newest: bool = False
-    preferred: frozenset[int] = frozenset()
-    expires: bool = False
+    from_newest_lot: bool = False
+    preferred_lot_ids: frozenset[int] = frozenset()
+    is_expiry: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class MoveLots:
-    """Lots of one wallet give `amount`; `to_lots` of it become lots of another wallet with the same expiry."""
+    """Take `amount` from lots of one wallet; `to_lots` of it become lots of another wallet with the same expiry.
+
+    The rest repays debt of the other wallet.
+    """
 
     from_wallet_id: int
     to_wallet_id: int
@@ -92,53 +95,54 @@ class MoveLots:
 
 @dataclass(frozen=True, slots=True)
 class RestoreLots:
-    """The uses of a reverted transaction go back to their lots (`returned`), or become uses of the revert (`spent`).
+    """Undo the uses of lots by a reverted transaction.
 
-    `spent` uses repay debt or become new lots. A new lot of `extra` returns what the reverted transaction took from an
-    overdraft. `unexpires`: the reverted transaction is an expiry. `changed_uses` are the uses of other stored
-    transactions that change, and those of a transaction that is reverted in part. Points of the lots `expiring` expire
-    as soon as they have returned.
+    `returned_uses` go back to their lots. `spent_uses` become uses of the revert: they repay debt or become new lots.
+    A new lot of `new_lot_amount`, which expires at `expires_at`, returns what the reverted transaction took from an
+    overdraft. `reverts_expiry`: the reverted transaction is an expiry. `changed_uses` are the changed uses of other
+    stored transactions, and of a transaction that is reverted in part. Points of the lots `expiring_lot_ids` expire as
+    soon as they have returned.
     """
 
     wallet_id: int
     ledger_account_id: int
-    returned: tuple[LotUse, ...]
-    spent: tuple[LotUse, ...] = ()
-    extra: Decimal = ZERO
+    returned_uses: tuple[LotUse, ...]
+    spent_uses: tuple[LotUse, ...] = ()
+    new_lot_amount: Decimal = ZERO
     expires_at: datetime | None = None
-    unexpires: bool = False
+    reverts_expiry: bool = False
     changed_uses: tuple[ChangedUse, ...] = ()
-    expiring: frozenset[int] = frozenset()
+    expiring_lot_ids: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class SettleLots:
-    """A captured transaction keeps the uses `kept` of lots that it had reserved, and the `released` amounts return.
+    """End the reservation of lots by a captured transaction: it keeps `kept_uses`, and `released_uses` return to lots.
 
     `to_lots` of the kept amount become lots of the wallet `to_wallet_id`, which is None for a burn. `changed_uses` are
-    the uses of stored transactions that change. Points of the lots `expiring` expire as soon as they have returned.
+    the changed uses of stored transactions. Points of the lots `expiring_lot_ids` expire as soon as they have returned.
     """
 
     ledger_transaction_id: int
     wallet_id: int
     ledger_account_id: int
-    kept: tuple[LotUse, ...]
-    released: tuple[LotUse, ...]
+    kept_uses: tuple[LotUse, ...]
+    released_uses: tuple[LotUse, ...]
     changed_uses: tuple[ChangedUse, ...]
     to_wallet_id: int | None
     to_lots: Decimal
-    expiring: frozenset[int] = frozenset()
+    expiring_lot_ids: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeExpiry(ABC):
-    """The lots of a balance get another expiry."""
+    """Change the expiry of the lots of a balance."""
 
     wallet_id: int
     ledger_account_id: int
 
     @abstractmethod
-    def of_lot(self, lot: Lot) -> Lot | None:
+    def changed_lot(self, lot: Lot) -> Lot | None:
         """The changed lot; None if it does not change."""
 
 
@@ -162,7 +166,7 @@ def split_uses(uses: Iterable[LotUse], amount: Decimal) -> tuple[tuple[LotUse, .
 def changes_of_uses(
     ledger_transaction_id: int, uses: Iterable[LotUse], new_uses: Iterable[LotUse]
 ) -> tuple[ChangedUse, ...]:
-    """The changes by which a stored transaction has `new_uses` in place of `uses`."""
+    """The changes that replace the `uses` of a stored transaction by `new_uses`."""
     amounts = {use.ledger_lot_id: use.amount for use in uses}
     new_amounts = dict.fromkeys(amounts, ZERO) | {use.ledger_lot_id: use.amount for use in new_uses}
     return tuple(
@@ -222,7 +226,7 @@ def unexpired_balance(
     now: datetime,
     kept_lots: Iterable[KeptLots] = (),
 ) -> Decimal:
-    """The unexpired part of a stored balance at `now`; the expiry of lots worth `expired_lots` is not posted yet.
+    """The unexpired part of a stored balance at `now`; `expired_lots` is the sum of expiries that are not posted yet.
 
     `end` is when the whole balance without the `kept_lots` expires by an idle policy, None is never. Amounts
     held by pending transactions (`pending_debit`) do not expire, unless the hold has ended.

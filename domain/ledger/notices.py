@@ -58,13 +58,13 @@ class NoticeSchedule:
         upcoming_notices = (notice for notice in notices.values() if notice.day >= last)
         return sorted(upcoming_notices, key=lambda notice: (notice.moment, notice.day))
 
-    def next_of(self, expires_at: datetime, after: datetime) -> datetime | None:
+    def next_notice_at(self, expires_at: datetime, after: datetime) -> datetime | None:
         """The moment of the first notice after `after` of points that expire at `expires_at`; None if there is none."""
         day = local_time(expires_at, self.zone).date()
         moments = (self._moment(day - timedelta(days=days_before)) for days_before in self.days_before)
         return min((moment for moment in moments if after < moment < expires_at), default=None)
 
-    def window(self, days_before: int, after: datetime, until: datetime) -> tuple[datetime, datetime]:
+    def expiry_range(self, days_before: int, after: datetime, until: datetime) -> tuple[datetime, datetime]:
         """The range of expiries whose notice, `days_before` days earlier, may be due between `after` and `until`."""
         first, last = (local_time(moment, self.zone).date() for moment in (after, until))
         # The notices of the first day were due at or before `after`: begin with the next day.
@@ -75,7 +75,7 @@ class NoticeSchedule:
             last + days_between + timedelta(days=1), self.zone
         )
 
-    def bounds(self, day: date) -> tuple[datetime, datetime]:
+    def bounds_of_day(self, day: date) -> tuple[datetime, datetime]:
         """The first moments of a local day and of the next day."""
         return start_of_day(day, self.zone), start_of_day(day + timedelta(days=1), self.zone)
 

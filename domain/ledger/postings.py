@@ -124,7 +124,7 @@ class Posting:
     minted: Decimal = ZERO
     burned: Decimal = ZERO
     lot_moves: tuple[LotMove, ...] = ()
-    reverts: Stored | None = None
+    reverts: StoredTransaction | None = None
     is_expiry: bool = False
     is_extension: bool = False
     fiat_value: Decimal | None = None
@@ -145,7 +145,7 @@ class Capture:
     For a mint that waited, `available_at` is when it became available, and `expires_at` when its points expire.
     """
 
-    stored: Stored
+    stored: StoredTransaction
     account: LedgerAccount
     amount: Decimal
     entries: tuple[Entry, ...]
@@ -161,22 +161,22 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTransaction:
     """A stored transaction with its `uses` of lots; a capture numbers its entries from `entry_count` on.
 
     Partial reverts have reverted `reverted_amount`, and released `released` while it was pending. `fiat_returned` is
     the value in money of the reverted parts of a burn. `policy_expires_at` is its expiry by the account's policy,
     `order_external_id` its order, if known.
 
-    A mint created the `lots`, of which the amount `expired` has expired. Its `qualifying` points, or its amount if they
-    are None, count as earned, except `unearned` ones; it was for something that happened at `happened_at`. A mint that
-    is not available at once has `available_at`, or `awaited` terms while it waits for an event, at most until
+    A mint created the lots `lot_ids`, of which the amount `expired` has expired. Its `qualifying` points, or its amount
+    if they are None, count as earned, except `unearned` ones; it was for something that happened at `happened_at`. A
+    mint that is not available at once has `available_at`, or `awaited` terms while it waits for an event, at most until
     `held_until`. `created_at` is None for a transaction of this unit of work.
 
-    For a reverted mint, `missing` is the spent amount that its revert could not claw back, and `clamped_by` the last
-    transaction that could not claw back all of it. For a debit, `mints_to_repay` are the reverted mints of its wallet
-    with missing amounts, which are paid from the points that a reversal of the debit returns. `clawbacks` are the
-    reverts and returns that took points of other lots because the debit had spent the points of a mint.
+    For a reverted mint, `missing` is the spent amount that its reverts could not claw back, and `clamped_by` the last
+    of these reverts. For a debit, `mints_to_repay` are the reverted mints of its wallet with missing amounts; the
+    points that a reversal of the debit returns repay them. `clawbacks` are the reverts and returns that took points of
+    other lots, because the debit had spent the points of a mint.
     """
 
     ledger_transaction_id: int
@@ -196,11 +196,11 @@ class Stored:
     uses: tuple[LotUse, ...] = ()
     released: Decimal = ZERO
     expired: Decimal = ZERO
-    lots: tuple[int, ...] = ()
+    lot_ids: tuple[int, ...] = ()
     missing: Decimal = ZERO
     clamped_by: int | None = None
     fiat_currency: str | None = None
-    mints_to_repay: tuple[Stored, ...] = ()
+    mints_to_repay: tuple[StoredTransaction, ...] = ()
     clawbacks: tuple[Clawback, ...] = ()
     unearned: Decimal = ZERO
     happened_at: datetime | None = None
@@ -224,8 +224,8 @@ class Stored:
         return self.to_wallet_id or 0
 
     @property
-    def is_timed(self) -> bool:
-        """True for a mint that was not available at once: it waits while it is pending, and not for a capture."""
+    def has_wait(self) -> bool:
+        """True for a mint that was not available at once: while pending, it does not wait for a capture."""
         return self.available_at is not None or self.awaited is not None
 
 

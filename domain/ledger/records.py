@@ -95,8 +95,11 @@ class LedgerAccount:
         account_zone = zone if self.timezone is None else zone_named(self.timezone)
         return ExpiryCalendar(account_zone, self.expiry_year_start_month)
 
-    def months_in_tiers(self, tier_keys: Collection[str]) -> int | None:
-        """The months until points of a member of these tiers expire: the maximum of the tiers; None is never."""
+    def months_to_expiry(self, tier_keys: Collection[str]) -> int | None:
+        """After how many months points of a member of these tiers expire: the longest of the tiers; None is never.
+
+        A member of no tier in `tier_expirations` has the months of the account.
+        """
         months = [rule["months"] for rule in self.tier_expirations if rule["loyaltyTierKey"] in tier_keys]
         return max(months) if months else self.expires_in_months
 
@@ -129,7 +132,7 @@ class Wallet:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredTransaction:
+class TransactionIds:
     """The ids of a ledger transaction and its account."""
 
     organization_id: int
@@ -250,7 +253,8 @@ def fraction_fault(field: str, amount: Decimal | None, decimals: int) -> FieldFa
 class HoldState:
     """The state of the transaction that holds the points; `ended_at` is when it was settled or released.
 
-    `returned` of its amount was given back, worth `fiat_returned`, for the last time at `returned_at`.
+    `returned` is the part of `amount` that was given back, and `fiat_returned` its value in money; `returned_at` is
+    when points were last given back.
     """
 
     status: int

@@ -146,7 +146,7 @@ def movement(body: TransactionDetails, **fields_of_movement: Any) -> Movement:
     if isinstance(body, TermsOfAvailability):
         for term in fields(TermsOfAvailability):
             del values[term.name]
-        values["availability"] = Availability.named_by(body)
+        values["availability"] = Availability.from_fields_of(body)
     return Movement(**values)
 
 

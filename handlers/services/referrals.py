@@ -82,7 +82,7 @@ def validated_program(
 
 def _faults_of_availability(body: ReferralProgramProperties) -> list[FieldFault]:
     """The faults of the terms of availability: contradictions, or any terms if the program pays no points."""
-    terms = Availability.named_by(body)
+    terms = Availability.from_fields_of(body)
     if terms is None:
         return []
     if body.referrer_points_accrual is not None or body.referred_points_accrual is not None:

@@ -11,7 +11,7 @@ from domain.calendar import instant_text, zone_named
 from domain.idempotency import ResultsByKey
 from domain.imports.export_keys import BALANCE_PATTERN
 from domain.ledger.lots import LotUse
-from domain.ledger.postings import Capture, Holding, Pair, Stored
+from domain.ledger.postings import Capture, Holding, Pair, StoredTransaction
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.session import LedgerSession
 from domain.organizations import Organization
@@ -288,7 +288,7 @@ class _IdleBalances:
         self._arrived: dict[Pair, list[Capture]] = {}
         self._idle_times: dict[Pair, list[IdleTime]] = {}
 
-    def make_available(self, transaction: Stored, account: LedgerAccount) -> None:
+    def make_available(self, transaction: StoredTransaction, account: LedgerAccount) -> None:
         """Make a mint available, as a movement of its balance; if the balance had expired before, expire it first."""
         pair = transaction.credited_wallet_id, account.ledger_account_id
         self._expire_idle(pair, account, transaction.available_at or self._session.at)
@@ -311,7 +311,7 @@ class _IdleBalances:
             return
         self._idle_times.setdefault(pair, []).append((end, until))
         for capture in self._arrived.pop(pair, ()):
-            remaining = session.left_of(capture)
+            remaining = session.unexpired_amount_of(capture)
             if remaining:
                 session.expire_arrived(capture, remaining, end)
 

@@ -193,9 +193,9 @@ def _lots_for(
         elif isinstance(move, ChangeExpiry):
             amounts[move.wallet_id, move.ledger_account_id] = _ALL
         elif isinstance(move, RestoreLots):
-            lot_ids.update(use.ledger_lot_id for use in (*move.returned, *move.spent))
+            lot_ids.update(use.ledger_lot_id for use in (*move.returned_uses, *move.spent_uses))
         elif isinstance(move, SettleLots):
-            lot_ids.update(use.ledger_lot_id for use in (*move.kept, *move.released))
+            lot_ids.update(use.ledger_lot_id for use in (*move.kept_uses, *move.released_uses))
     by_id = {lot.ledger_lot_id: lot for lot in _spendable_lots(db, organization_id, amounts, expired_at)}
     if lot_ids or first_transaction_ids:
         rows = query(db, _NAMED_LOTS, (organization_id, list(lot_ids), organization_id, list(first_transaction_ids)))

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from domain.ledger.availability import ORDER
 from domain.ledger.clawbacks import Clawback
 from domain.ledger.lots import LotUse
-from domain.ledger.postings import Stored
+from domain.ledger.postings import StoredTransaction
 from persistence.connections import query
 
 _STORED_COLUMNS = """
@@ -18,7 +18,7 @@ SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.statu
     t.pending_expires_at,
     (SELECT count(*) FROM ledger_entries e WHERE e.organization_id = %(organization_id)s
      AND e.ledger_transaction_id = t.ledger_transaction_id) AS entry_count,
-    parts.reverted_amount, parts.released, made.expired, made.lots, coalesce(t.missing, 0) AS missing,
+    parts.reverted_amount, parts.released, made.expired, made.lot_ids, coalesce(t.missing, 0) AS missing,
     t.clamped_by_ledger_transaction_id AS clamped_by, t.fiat_currency, coalesce(t.unearned, 0) AS unearned,
     coalesce(t.external_event_date, t.captured_at, t.created_at) AS happened_at, t.held_until,
     t.qualifying_amount AS qualifying, parts.fiat_returned, t.available_at, t.available_on AS awaited,
@@ -32,7 +32,7 @@ CROSS JOIN LATERAL (
         AND p.reverted_ledger_transaction_id = t.ledger_transaction_id AND p.is_partial
 ) parts
 CROSS JOIN LATERAL (
-    SELECT coalesce(sum(l.expired), 0) AS expired, array_agg(l.ledger_lot_id) AS lots
+    SELECT coalesce(sum(l.expired), 0) AS expired, array_agg(l.ledger_lot_id) AS lot_ids
     FROM ledger_lots l WHERE l.organization_id = %(organization_id)s
         AND l.ledger_transaction_id = t.ledger_transaction_id AND t.transaction_type <> 3
 ) made
@@ -113,7 +113,7 @@ SELECT ledger_transaction_id, external_id FROM events_of WHERE external_id IS NO
 """
 
 
-def find_stored(db: Connection, organization_id: int, transaction_ids: Collection[int]) -> dict[int, Stored]:
+def find_stored(db: Connection, organization_id: int, transaction_ids: Collection[int]) -> dict[int, StoredTransaction]:
     """The transactions with these ids, by id; their `uses` of lots are in the order of expiry.
 
     A debit has the stored mints whose missing amounts its reversal repays, in `mints_to_repay`. Its `clawbacks` are the
@@ -132,10 +132,12 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
     clawbacks = _find_clawbacks(db, organization_id, lots_with_clawbacks) if lots_with_clawbacks else ()
     rows = db.exec_driver_sql(_STORED, {"organization_id": organization_id, "ids": ids}).mappings()
     transactions = [_stored_transaction(row, uses.get(row["ledger_transaction_id"], ())) for row in rows]
-    debited = {transaction.from_wallet_id for transaction in transactions if transaction.from_wallet_id is not None}
-    mints: list[Stored] = []
-    if debited:
-        values = {"organization_id": organization_id, "wallet_ids": list(debited)}
+    debited_wallet_ids = {
+        transaction.from_wallet_id for transaction in transactions if transaction.from_wallet_id is not None
+    }
+    mints: list[StoredTransaction] = []
+    if debited_wallet_ids:
+        values = {"organization_id": organization_id, "wallet_ids": list(debited_wallet_ids)}
         mints = [_stored_transaction(row) for row in db.exec_driver_sql(_MINTS_TO_REPAY, values).mappings()]
     return {
         transaction.ledger_transaction_id: replace(
@@ -145,31 +147,33 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
     }
 
 
-def find_waiting_mints(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> list[Stored]:
+def find_waiting_mints(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> list[StoredTransaction]:
     """The mints of locked wallets that wait for events."""
     ids = [row[0] for row in query(db, _AWAITING, (organization_id, list(wallet_ids)))]
     mints = find_stored(db, organization_id, ids).values()
     return [replace(mint, order_external_id=(mint.awaited or {}).get(ORDER)) for mint in mints]
 
 
-def with_orders(db: Connection, organization_id: int, without_orders: Iterable[Stored]) -> list[Stored]:
-    """The same transactions; each mint that waits, or waited, has the external id of the order of its event.
+def with_orders(
+    db: Connection, organization_id: int, without_orders: Iterable[StoredTransaction]
+) -> list[StoredTransaction]:
+    """The same transactions; each mint with a wait has the external id of the order of its event.
 
     No statement is sent if no transaction is such a mint.
     """
     transactions = list(without_orders)
-    timed = [transaction.ledger_transaction_id for transaction in transactions if transaction.is_timed]
-    if not timed:
+    ids_with_wait = [transaction.ledger_transaction_id for transaction in transactions if transaction.has_wait]
+    if not ids_with_wait:
         return transactions
-    orders = dict(query(db, _ORDERS, {"organization_id": organization_id, "ids": timed}))
+    orders = dict(query(db, _ORDERS, {"organization_id": organization_id, "ids": ids_with_wait}))
     return [
         replace(transaction, order_external_id=orders.get(transaction.ledger_transaction_id))
         for transaction in transactions
     ]
 
 
-def _stored_transaction(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> Stored:
-    return Stored(**{**row, "lots": tuple(row["lots"] or ())}, uses=tuple(uses))
+def _stored_transaction(row: Mapping[Any, Any], uses: Iterable[LotUse] = ()) -> StoredTransaction:
+    return StoredTransaction(**{**row, "lot_ids": tuple(row["lot_ids"] or ())}, uses=tuple(uses))
 
 
 def _find_clawbacks(db: Connection, organization_id: int, lot_ids: list[int]) -> tuple[Clawback, ...]:
@@ -189,7 +193,7 @@ def _find_clawbacks(db: Connection, organization_id: int, lot_ids: list[int]) ->
     )
 
 
-def _mints_to_repay(debit: Stored, mints: Iterable[Stored]) -> tuple[Stored, ...]:
+def _mints_to_repay(debit: StoredTransaction, mints: Iterable[StoredTransaction]) -> tuple[StoredTransaction, ...]:
     """The mints whose missing amounts a reversal of the debit repays: mints of its balance that were reverted later."""
     return tuple(
         mint

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from domain.ledger.postings import Details, Holding, Step, Stored
+from domain.ledger.postings import Details, Holding, Step, StoredTransaction
 from domain.ledger.records import BURN, MINT, SETTLED, TRANSFER, LedgerAccount
 from domain.ledger.session import LedgerSession
 from tests.builders.campaigns import NOON, account
@@ -33,7 +33,7 @@ def session(of: LedgerAccount = POINTS, *, issued: Any = None, **wallets: Mappin
 
 def stored_transaction(
     transaction_type: int = BURN, status: int = SETTLED, *, amount: Any = 10, number: int = STORED_ID, **values: Any
-) -> Stored:
+) -> StoredTransaction:
     """A stored transaction of Ana, or a transfer from Ana to Ben; by default a burn of 10."""
     sender = None if transaction_type == MINT else ANA
     receiver = {MINT: ANA, BURN: None, TRANSFER: BEN}.get(transaction_type)
@@ -52,7 +52,7 @@ def stored_transaction(
         "pending_expires_at": None,
         "entry_count": 2,
     }
-    return Stored(**plain | values)
+    return StoredTransaction(**plain | values)
 
 
 def entries(step: Step) -> list[tuple[int | None, Decimal]]:

@@ -10,7 +10,18 @@ from typing import TypeVar
 
 from domain.ledger.clawbacks import Clawback
 from domain.ledger.lots import LotMove, LotUse, MoveLots, NewLot, SettleLots, TakeLots, end_of_lot, split_uses
-from domain.ledger.postings import ZERO, Confirmation, Details, Earning, Entry, Holding, Pair, Posting, Step, Stored
+from domain.ledger.postings import (
+    ZERO,
+    Confirmation,
+    Details,
+    Earning,
+    Entry,
+    Holding,
+    Pair,
+    Posting,
+    Step,
+    StoredTransaction,
+)
 from domain.ledger.records import MAX_AMOUNT, LedgerAccount
 from domain.ledger.refusals import (
     AccountInactive,
@@ -27,7 +38,6 @@ from domain.undo_log import UndoableState
 AnyStep = TypeVar("AnyStep", bound=Step)
 
 _NOTHING = Holding()
-
 
 AwaitedEvent = tuple[str, str | None, int]
 """An event for which mints wait: its type, its order or None, and the wallet of its member, 0 if it has an order."""
@@ -50,10 +60,10 @@ class Balances(UndoableState, ABC):
         self.accounts = accounts
         self.at = at
         self.zone = zone
-        # The keys of the tiers of a wallet's holder that apply to points, for accounts with `tier_expirations`, by the
-        # moments at which the points were earned and minted.
+        # For accounts with `tier_expirations`: the keys of the tiers by which points of a wallet expire. The arguments
+        # are the wallet's id, when the points were earned, and when they were minted.
         self.tier_keys_of_mint: Callable[[int, datetime, datetime], Collection[str]] = lambda *_: ()
-        # The part of a refusal's text about points of a balance that are not available yet.
+        # A part of a refusal's text: which points of a balance are not available yet.
         self.waiting_text: Callable[[int, int], str] = lambda wallet_id, ledger_account_id: ""
         self.steps: list[Step] = []
         self._holdings = dict(holdings)
@@ -68,7 +78,7 @@ class Balances(UndoableState, ABC):
         self._fiat_returned: dict[int, Decimal] = {}
         self._missing: dict[int, Decimal] = {}
         # By mint: the mint, and its last revert that left a missing amount.
-        self._short_reverts: dict[int, tuple[Stored, Posting]] = {}
+        self._short_reverts: dict[int, tuple[StoredTransaction, Posting]] = {}
         # By revert or return: its uses of lots, if this unit of work has changed them.
         self._clawbacks: dict[int, Clawback] = {}
         # By lot: amounts that this unit of work burned because they had expired.
@@ -80,9 +90,9 @@ class Balances(UndoableState, ABC):
         # By mint: all its points that no longer count as earned.
         self._unearned: dict[int, Decimal] = {}
         # Expiries of idle balances that late activities may revert, by balance.
-        self._idle_expiries: dict[Pair, list[Stored]] = {}
+        self._idle_expiries: dict[Pair, list[StoredTransaction]] = {}
         # Stored mints that wait for an event.
-        self._awaiting: dict[AwaitedEvent, list[Stored]] = {}
+        self._awaiting: dict[AwaitedEvent, list[StoredTransaction]] = {}
         # Mints of this unit of work that wait for an event.
         self.new_waiting_mints: list[Posting] = []
         # By mint whose event has happened: when its points become available.
@@ -135,7 +145,7 @@ class Balances(UndoableState, ABC):
         """Revert the expiries of an idle balance that an activity at a moment would have prevented."""
 
     def _record_movement(self, account: LedgerAccount, wallet_id: int, activity: str, details: Details) -> bool:
-        """Record a movement as an activity, or keep the idle period if it is none; returns whether it is one."""
+        """Record a movement that is an activity; keep the idle period for another one. Return whether it is one."""
         is_activity = details.counts_as_activity and activity in _activities_of(account, self.zone)
         if is_activity:
             self.record_activity(account, wallet_id, activity, details.external_event_date or self.at)
@@ -153,17 +163,17 @@ class Balances(UndoableState, ABC):
             pair = (wallet_id, account.ledger_account_id)
             balance = self.holding(*pair)
             dates = balance.last_transaction_date, balance.last_activity_date
-            begin = policy.begin_after_movement(*dates, bool(balance.current), arrived_at)
+            begin = policy.start_after_movement(*dates, bool(balance.current), arrived_at)
             if begin != balance.last_activity_date:
                 self.put(self._holdings, pair, replace(balance, last_activity_date=begin))
 
-    def _end_of_idle(self, account: LedgerAccount, wallet_id: int) -> datetime | None:
+    def _end_of_idle_balance(self, account: LedgerAccount, wallet_id: int) -> datetime | None:
         """When the balance expires by the account's idle policy; None is never."""
         return account.end_of_idle_balance(self.holding(wallet_id, account.ledger_account_id), self.zone)
 
-    def _end_of(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> datetime | None:
+    def _end_of_use(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> datetime | None:
         """When points of a lot expire: at its own date, or before it with the idle balance; None is never."""
-        return end_of_lot(use.expires_at, self._end_of_idle(account, wallet_id), use.kept_until)
+        return end_of_lot(use.expires_at, self._end_of_idle_balance(account, wallet_id), use.kept_until)
 
     def _unreserve(
         self, account: LedgerAccount, wallet_id: int, debit: Decimal = ZERO, credit: Decimal = ZERO
@@ -212,12 +222,10 @@ class Balances(UndoableState, ABC):
 
     def _debit(self, account: LedgerAccount, wallet_id: int, amount: Decimal, shortfall: Decimal) -> tuple[Entry, ...]:
         """Debit a wallet by `amount`, and by `shortfall` into debt; return an entry for each part."""
-        pair = (wallet_id, account.ledger_account_id)
-        balance = self.holding(*pair)
+        balance = self.holding(wallet_id, account.ledger_account_id)
         current, overdraft = balance.current - amount, balance.overdraft + shortfall
-        self.put(
-            self._holdings, pair, replace(balance, current=current, overdraft=overdraft, last_transaction_date=self.at)
-        )
+        balance = replace(balance, current=current, overdraft=overdraft, last_transaction_date=self.at)
+        self.put(self._holdings, (wallet_id, account.ledger_account_id), balance)
         entry = Entry(wallet_id, -amount, current)
         if not shortfall:
             return (entry,)
@@ -282,21 +290,17 @@ class Balances(UndoableState, ABC):
         """
         months = account.expires_in_months
         if account.tier_expirations:
-            months = account.months_in_tiers(self.tier_keys_of_mint(wallet_id, earned_at, minted_at or self.at))
+            months = account.months_to_expiry(self.tier_keys_of_mint(wallet_id, earned_at, minted_at or self.at))
         if months is None:
             return None
-        begin = available_at or earned_at
-        return account.expiry_calendar(self.zone).expiry(begin, months, account.expiry_rounding)
+        return account.expiry_calendar(self.zone).expiry(available_at or earned_at, months, account.expiry_rounding)
 
     def _add_fiat(self, account: LedgerAccount, wallet_id: int, value: Decimal | None) -> None:
         """Add the fiat value of a burn to the sum of all burns of the wallet; a revert adds a negative value."""
         if value:
-            balance = self.holding(wallet_id, account.ledger_account_id)
-            self.put(
-                self._holdings,
-                (wallet_id, account.ledger_account_id),
-                replace(balance, fiat=fiat_sum(balance.fiat, value)),
-            )
+            pair = (wallet_id, account.ledger_account_id)
+            balance = self.holding(*pair)
+            self.put(self._holdings, pair, replace(balance, fiat=fiat_sum(balance.fiat, value)))
 
     def _add_step(self, step: AnyStep) -> AnyStep:
         """Add a step, and count the supply that it issues or, if negative, takes away; return the step."""
@@ -366,17 +370,13 @@ def moves_from_lots(
     wallet_id: int,
     amount: Decimal,
     first_transaction_id: int | None = None,
-    preferred: Iterable[LotUse] = (),
+    preferred_uses: Iterable[LotUse] = (),
 ) -> tuple[LotMove, ...]:
-    """Moves that take `amount` out of lots: of `first_transaction_id` first, then out of the `preferred` lots."""
+    """Moves that take `amount` from lots: of `first_transaction_id` first, then from the lots of `preferred_uses`."""
     if not account.point_tracking_enabled or not amount:
         return ()
-    lot_ids = frozenset(use.ledger_lot_id for use in preferred)
-    return (
-        TakeLots(
-            wallet_id, account.ledger_account_id, amount, first_transaction_id=first_transaction_id, preferred=lot_ids
-        ),
-    )
+    lot_ids = frozenset(use.ledger_lot_id for use in preferred_uses)
+    return (TakeLots(wallet_id, account.ledger_account_id, amount, first_transaction_id, preferred_lot_ids=lot_ids),)
 
 
 def lot_transfers(
@@ -395,6 +395,6 @@ def expired_on_arrival(move: LotMove, at: datetime) -> Decimal:
         new_lots = (move,)
     elif isinstance(move, SettleLots):
         # The kept lots are sorted by expiry; the lots that expire first repaid debt and went into no lot.
-        kept_amount = sum((use.amount for use in move.kept), ZERO)
-        _, new_lots = split_uses(move.kept, kept_amount - move.to_lots)
+        kept_amount = sum((use.amount for use in move.kept_uses), ZERO)
+        _, new_lots = split_uses(move.kept_uses, kept_amount - move.to_lots)
     return sum((lot.amount for lot in new_lots if lot.expires_at is not None and lot.expires_at <= at), ZERO)

@@ -16,7 +16,7 @@ from domain.ledger.lots import (
     changes_of_uses,
     split_uses,
 )
-from domain.ledger.postings import ZERO, Capture, Confirmation, Entry, Fiat, Stored
+from domain.ledger.postings import ZERO, Capture, Confirmation, Entry, Fiat, StoredTransaction
 from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.refusals import CaptureExceedsHold, NotPending
 from domain.ledger.session.balances import check_amount, expired_on_arrival
@@ -37,7 +37,7 @@ class CaptureSession(Returns):
 
     def capture(
         self,
-        transaction: Stored,
+        transaction: StoredTransaction,
         account: LedgerAccount,
         amount: Decimal | None = None,
         fiat: Fiat | None = None,
@@ -52,7 +52,7 @@ class CaptureSession(Returns):
         """
         reserved_amount = self.amount_of(transaction)
         amount = reserved_amount if amount is None else amount
-        if self.status_of(transaction) != PENDING or transaction.is_timed:
+        if self.status_of(transaction) != PENDING or transaction.has_wait:
             raise NotPending(f"Transaction {transaction.ledger_transaction_id} is not pending.")
         if amount > reserved_amount:
             raise CaptureExceedsHold(
@@ -96,20 +96,22 @@ class CaptureSession(Returns):
         self._expire_arrived(capture, self.at)
         return capture
 
-    def _settled_uses(self, transaction: Stored, amount: Decimal) -> SettledUses:
-        """How the uses of lots by a pending transaction end when this amount of it is captured."""
+    def _settled_uses(self, transaction: StoredTransaction, amount: Decimal) -> SettledUses:
+        """The uses of lots that a pending transaction keeps and releases if this amount of it is captured."""
         kept_uses, released_uses = split_uses(transaction.uses, amount)
         changes = changes_of_uses(transaction.ledger_transaction_id, transaction.uses, kept_uses)
         released_uses, changes_of_clawbacks = self._exchange_with_clawbacks(transaction, released_uses)
         return SettledUses(kept_uses, released_uses, changes + changes_of_clawbacks)
 
-    def make_available(self, transaction: Stored, account: LedgerAccount, early_at: datetime | None = None) -> Capture:
+    def make_available(
+        self, transaction: StoredTransaction, account: LedgerAccount, early_at: datetime | None = None
+    ) -> Capture:
         """Settle a waiting mint, as of the moment for which it waits, or as of the earlier moment `early_at`.
 
         The rules were checked when it was minted, so they are not checked now. Raises NotPending for other
         transactions.
         """
-        if self.status_of(transaction) != PENDING or not transaction.is_timed:
+        if self.status_of(transaction) != PENDING or not transaction.has_wait:
             raise NotPending(
                 f"Transaction {transaction.ledger_transaction_id} has no points that wait until they are available."
             )
@@ -147,7 +149,9 @@ class CaptureSession(Returns):
         self._expire_arrived(capture, max(moment, expiry or moment))
         return capture
 
-    def _policy_expiry(self, transaction: Stored, account: LedgerAccount, moment: datetime) -> datetime | None:
+    def _policy_expiry(
+        self, transaction: StoredTransaction, account: LedgerAccount, moment: datetime
+    ) -> datetime | None:
         """The expiry, by the account's policy, of a waiting mint that becomes available at `moment`.
 
         It is stored for the moment that was planned at the mint, and computed for other moments.
@@ -157,7 +161,7 @@ class CaptureSession(Returns):
         return self._expiry_of_stored_mint(transaction, account, moment)
 
     def _expiry_of_stored_mint(
-        self, mint: Stored, account: LedgerAccount, available_at: datetime | None = None
+        self, mint: StoredTransaction, account: LedgerAccount, available_at: datetime | None = None
     ) -> datetime | None:
         """When the points of a mint that was not settled at once expire by the account's own rules; None is never."""
         earned_at = mint.external_event_date or self.at
@@ -165,7 +169,7 @@ class CaptureSession(Returns):
 
     def _settle(
         self,
-        transaction: Stored,
+        transaction: StoredTransaction,
         account: LedgerAccount,
         amount: Decimal,
         uses: SettledUses,
@@ -203,12 +207,12 @@ class CaptureSession(Returns):
                     transaction.ledger_transaction_id,
                     transaction.from_wallet_id,
                     account.ledger_account_id,
-                    kept=uses.kept,
-                    released=uses.released,
+                    kept_uses=uses.kept,
+                    released_uses=uses.released,
                     changed_uses=uses.changed,
                     to_wallet_id=transaction.to_wallet_id,
                     to_lots=to_lots,
-                    expiring=self._ended_lots_of(account, transaction.from_wallet_id, uses.released),
+                    expiring_lot_ids=self._ended_lots_of(account, transaction.from_wallet_id, uses.released),
                 )
             )
         return entries if amount else (), tuple(moves)
@@ -226,12 +230,12 @@ class CaptureSession(Returns):
         before = self._expired_on_arrival.get(transaction_id, ZERO)
         self.put(self._expired_on_arrival, transaction_id, before + amount)
         expired_lots = TakeLots(
-            wallet_id, account.ledger_account_id, amount, first_transaction_id=transaction_id, expires=True
+            wallet_id, account.ledger_account_id, amount, first_transaction_id=transaction_id, is_expiry=True
         )
         key = f"expiry-on-capture-{transaction_id}-{self.at.timestamp():.6f}"
         self._expire(account, wallet_id, amount, (expired_lots,), moment, key, capture)
 
-    def left_of(self, capture: Capture) -> Decimal:
+    def unexpired_amount_of(self, capture: Capture) -> Decimal:
         """The amount of a captured mint that went into lots in this unit of work and had not expired by then."""
         released_amount = sum((move.amount for move in capture.lot_moves if isinstance(move, NewLot)), ZERO)
         return released_amount - self._expired_on_arrival.get(capture.stored.ledger_transaction_id, ZERO)
@@ -241,6 +245,6 @@ class CaptureSession(Returns):
         pair = wallet_id, account.ledger_account_id
         self.put(self._holdings, pair, replace(self.holding(*pair), last_transaction_date=moment))
 
-    def status_of(self, transaction: Stored) -> int:
+    def status_of(self, transaction: StoredTransaction) -> int:
         """The present status of a stored transaction."""
         return self._new_statuses.get(transaction.ledger_transaction_id, transaction.status)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from domain.ledger.availability import ORDER, available_after_event
-from domain.ledger.postings import Confirmation, Stored
+from domain.ledger.postings import Confirmation, StoredTransaction
 from domain.ledger.records import PENDING, LedgerAccount
 from domain.ledger.session.balances import AwaitedEvent
 from domain.ledger.session.captures import CaptureSession
@@ -18,17 +18,17 @@ class ConfirmationSession(CaptureSession):
         """The moments at which mints confirmed by this unit of work become available, by transaction id."""
         return self._confirmed
 
-    def expect_events(self, mints: Iterable[Stored]) -> None:
+    def expect_events(self, mints: Iterable[StoredTransaction]) -> None:
         """Note stored mints that wait for events."""
         for mint in mints:
             for awaited in _awaited_events(mint):
                 self._awaiting.setdefault(awaited, []).append(mint)
 
     def confirm(self, wallet_id: int, event_type: str, order_external_id: str | None, happened_at: datetime) -> None:
-        """Confirm the mints that wait for this event: for its order, or without an order for its member.
+        """Confirm the mints that wait for this event: the mints for its order, and its member's mints without an order.
 
-        A confirmed mint has a time until its points are available. This time begins at `happened_at`; if it has passed,
-        the points are available now.
+        The time until the points of a confirmed mint are available begins at `happened_at`. If it has passed, the
+        points are available now.
         """
         events: set[AwaitedEvent] = {(event_type, None, wallet_id)}
         if order_external_id is not None:
@@ -44,7 +44,7 @@ class ConfirmationSession(CaptureSession):
             if account is not None and not is_confirmed and self.status_of(mint) == PENDING:
                 self._confirm(mint, account, happened_at)
 
-    def _confirm(self, mint: Stored, account: LedgerAccount, happened_at: datetime) -> None:
+    def _confirm(self, mint: StoredTransaction, account: LedgerAccount, happened_at: datetime) -> None:
         """Make the mint available now, or record when it becomes available."""
         zone, expires_at = account.expiry_calendar(self.zone).zone, mint.pending_expires_at
         moment = max(self.at, available_after_event(mint.awaited or {}, happened_at, zone))
@@ -59,7 +59,7 @@ class ConfirmationSession(CaptureSession):
         self.put(self._confirmed, mint.ledger_transaction_id, Confirmation(moment, policy_expiry))
 
 
-def _awaited_events(mint: Stored) -> Iterable[AwaitedEvent]:
+def _awaited_events(mint: StoredTransaction) -> Iterable[AwaitedEvent]:
     """The events that can confirm the mint, any one of them; none if it waits for no event."""
     terms = mint.awaited or {}
     order = terms.get(ORDER)

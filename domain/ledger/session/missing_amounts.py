@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from domain.ledger.lots import LotMove, LotUse
-from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Stored
+from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, StoredTransaction
 from domain.ledger.records import REVERT, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.session.balances import moves_from_lots, share_of
 from domain.ledger.session.movements import Movements
@@ -15,7 +15,7 @@ from domain.ledger.session.movements import Movements
 class ReturnedPoints(NamedTuple):
     """The points that the reversal of a debit returned to a wallet.
 
-    `arrived` are spendable now, `repaid` have repaid debt. `expired` has the points that expired at once, by lot.
+    `arrived` are spendable now, `repaid` have repaid debt. `expired` are the points that expired at once, by lot id.
     """
 
     arrived: Decimal
@@ -36,8 +36,8 @@ class MissingAmount(NamedTuple):
 class MissingAmounts(Movements):
     """A session that records missing amounts of reverted mints.
 
-    A revert takes everything that a wallet has before an amount is missing. When an earlier debit is reverted later,
-    the points that this returns first pay the missing amount, whichever lots they return to. So as much of the mint is
+    A revert of a mint takes all points that the wallet has; the rest is missing. If an earlier debit is reverted later,
+    the points that it returns first repay the missing amount, whichever lots they return to. So as much of the mint is
     clawed back as if the debit had been reverted first.
     """
 
@@ -55,26 +55,26 @@ class MissingAmounts(Movements):
         """The amounts that partial reverts have taken off pending mints, by transaction id."""
         return self._released
 
-    def reverted_amount_of(self, transaction: Stored) -> Decimal:
+    def reverted_amount_of(self, transaction: StoredTransaction) -> Decimal:
         """The amount of a transaction that partial reverts have reverted so far."""
         return self._reverted_amounts.get(transaction.ledger_transaction_id, transaction.reverted_amount)
 
-    def fiat_returned_of(self, transaction: Stored) -> Decimal:
+    def fiat_returned_of(self, transaction: StoredTransaction) -> Decimal:
         """The fiat value of a burn that partial reverts have returned so far."""
         return self._fiat_returned.get(transaction.ledger_transaction_id, transaction.fiat_returned)
 
-    def released_of(self, transaction: Stored) -> Decimal:
+    def released_of(self, transaction: StoredTransaction) -> Decimal:
         """The amount that partial reverts have taken off a transaction while it was pending."""
         return self._released.get(transaction.ledger_transaction_id, transaction.released)
 
-    def amount_of(self, transaction: Stored) -> Decimal:
+    def amount_of(self, transaction: StoredTransaction) -> Decimal:
         """The present amount of a transaction, moved or reserved."""
         return transaction.amount - self.released_of(transaction) + transaction.released
 
-    def reversible_of(self, transaction: Stored) -> Decimal:
+    def reversible_of(self, transaction: StoredTransaction) -> Decimal:
         """The amount of a transaction, pending or not, less the part that has expired."""
         expired = transaction.expired + self._expired_on_arrival.get(transaction.ledger_transaction_id, ZERO)
-        expired += sum((self._expired.get(lot, ZERO) for lot in transaction.lots), ZERO)
+        expired += sum((self._expired.get(lot_id, ZERO) for lot_id in transaction.lot_ids), ZERO)
         return self.original_amount_of(transaction) - expired
 
     @property
@@ -86,30 +86,32 @@ class MissingAmounts(Movements):
             if self._new_statuses.get(transaction_id) != REVERTED
         }
 
-    def original_amount_of(self, transaction: Stored) -> Decimal:
+    def original_amount_of(self, transaction: StoredTransaction) -> Decimal:
         """The original amount of a transaction, including the part that has expired."""
         return self.amount_of(transaction) + self.released_of(transaction)
 
-    def qualifying_of(self, transaction: Stored) -> Decimal:
-        """The points that counted as earned by a mint at first."""
+    def qualifying_of(self, transaction: StoredTransaction) -> Decimal:
+        """The points of a mint that counted as earned before any of it was reverted."""
         return self.original_amount_of(transaction) if transaction.qualifying is None else transaction.qualifying
 
-    def missing_of(self, transaction: Stored) -> Decimal:
-        """The amount of a mint that could not be clawed back yet."""
+    def missing_of(self, transaction: StoredTransaction) -> Decimal:
+        """The spent amount of a reverted mint that could not be clawed back yet."""
         return self._missing.get(transaction.ledger_transaction_id, transaction.missing)
 
     def parts_of(self, step: Posting | Capture) -> list[Posting]:
-        """The partial reverts of mints that clawed back what the revert or capture `step` had just returned."""
+        """The partial reverts of mints that clawed back points which the revert or capture `step` had returned."""
         parts = (posting for posting in self.steps if isinstance(posting, Posting) and posting.reverts is not None)
         return [part for part in parts if part.part_of is step]
 
-    def _settle_qualifying(self, transaction: Stored, account: LedgerAccount, amount: Decimal) -> Decimal | None:
+    def _settle_qualifying(
+        self, transaction: StoredTransaction, account: LedgerAccount, amount: Decimal
+    ) -> Decimal | None:
         """Count the qualifying points of the captured `amount` of a mint as earned; return its new `qualifying`.
 
-        The new `qualifying` covers the captured amount and the amount that partial reverts have released before the
-        capture; the share of the released amount is recorded as not earned. The rest of the mint does not qualify. If
-        `qualifying` is None, because the whole amount qualifies, or if nothing is captured, it remains unchanged, and
-        this method counts nothing.
+        The new `qualifying` is for the captured amount and for the amount that partial reverts released before the
+        capture; the share of the released amount is recorded as not earned. The rest of the mint does not qualify.
+        Nothing changes and nothing is counted if `qualifying` is None, because the whole amount qualifies, or if
+        nothing is captured.
         """
         if transaction.qualifying is None or not amount:
             return transaction.qualifying
@@ -127,10 +129,10 @@ class MissingAmounts(Movements):
         )
         return qualifying
 
-    def _unearn(self, transaction: Stored, account: LedgerAccount, unearned_amount: Decimal) -> bool:
+    def _unearn(self, transaction: StoredTransaction, account: LedgerAccount, unearned_amount: Decimal) -> bool:
         """Count this amount of a settled mint's qualifying points as not earned; return True if it has increased."""
         if transaction.qualifying is None:
-            # What was released while the mint was pending is not in its amount any more.
+            # The amount of the mint no longer contains what was released while it was pending.
             unearned_amount -= self.released_of(transaction)
         before = self._unearned.get(transaction.ledger_transaction_id, transaction.unearned)
         if unearned_amount <= before:
@@ -145,7 +147,7 @@ class MissingAmounts(Movements):
         )
         return True
 
-    def _record_missing(self, transaction: Stored, posting: Posting, shortfall: Decimal) -> None:
+    def _record_missing(self, transaction: StoredTransaction, posting: Posting, shortfall: Decimal) -> None:
         """Record the amount that a revert of a mint, or of a part of it, could not take."""
         if shortfall or self.missing_of(transaction):
             self.put(self._missing, transaction.ledger_transaction_id, shortfall)
@@ -154,7 +156,7 @@ class MissingAmounts(Movements):
     def _take_missing(
         self,
         account: LedgerAccount,
-        transaction: Stored,
+        transaction: StoredTransaction,
         returned_points: ReturnedPoints,
         lots: Iterable[LotUse],
         step: Posting | Capture,
@@ -164,10 +166,12 @@ class MissingAmounts(Movements):
         `transaction` is the debit, `step` the revert or capture that returned points to `lots`. Points are taken from
         the lots of the mint first, then from `lots`, then from other lots.
         """
-        wallet_id, preferred = transaction.debited_wallet_id, tuple(lots)
+        wallet_id, uses_of_lots = transaction.debited_wallet_id, tuple(lots)
         for mint in self._mints_to_repay(transaction, account):
             # Points of the mint's own lots that expired when they were returned have been burned.
-            shortfall = self.missing_of(mint) - sum((returned_points.expired.get(lot, ZERO) for lot in mint.lots), ZERO)
+            shortfall = self.missing_of(mint) - sum(
+                (returned_points.expired.get(lot_id, ZERO) for lot_id in mint.lot_ids), ZERO
+            )
             shortfall = max(ZERO, shortfall)
             points = min(shortfall, returned_points.arrived)
             debt = min(shortfall - points, returned_points.repaid)
@@ -176,7 +180,7 @@ class MissingAmounts(Movements):
             )
             self.put(self._missing, mint.ledger_transaction_id, shortfall - points - debt)
             if points or debt:
-                moves = moves_from_lots(account, wallet_id, points, mint.ledger_transaction_id, preferred)
+                moves = moves_from_lots(account, wallet_id, points, mint.ledger_transaction_id, uses_of_lots)
                 details = _details_of(mint, transaction, step, self)
                 # Points that repaid debt become debt again.
                 self._take_part(account, mint, points, moves, details, debt, step)
@@ -184,7 +188,7 @@ class MissingAmounts(Movements):
     def _take_part(
         self,
         account: LedgerAccount,
-        mint: Stored,
+        mint: StoredTransaction,
         amount: Decimal,
         moves: tuple[LotMove, ...],
         details: Details,
@@ -201,7 +205,7 @@ class MissingAmounts(Movements):
         posting = reversal(mint, account, details, total, entries, lot_moves=moves, minted=-total)
         return self._add_step(replace(posting, is_partial=True, part_of=part_of))
 
-    def _mints_to_repay(self, transaction: Stored, account: LedgerAccount) -> list[Stored]:
+    def _mints_to_repay(self, transaction: StoredTransaction, account: LedgerAccount) -> list[StoredTransaction]:
         """The mints whose missing amounts the reversal of a debit repays, oldest first.
 
         These are mints of the same balance that were reverted after the debit.
@@ -220,7 +224,9 @@ class MissingAmounts(Movements):
         return [mints[transaction_id] for transaction_id in sorted(mints)]
 
 
-def _details_of(mint: Stored, transaction: Stored, step: Posting | Capture, session: MissingAmounts) -> Details:
+def _details_of(
+    mint: StoredTransaction, transaction: StoredTransaction, step: Posting | Capture, session: MissingAmounts
+) -> Details:
     """The details of the partial revert of a mint, taken from the revert that made it possible."""
     # With the moment, the key cannot equal a key used by a client.
     # With the amount, it differs from the key of another part of the same mint at this moment.
@@ -238,7 +244,7 @@ def _details_of(mint: Stored, transaction: Stored, step: Posting | Capture, sess
 
 
 def reversal(
-    transaction: Stored,
+    transaction: StoredTransaction,
     account: LedgerAccount,
     details: Details,
     amount: Decimal,

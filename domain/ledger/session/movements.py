@@ -35,21 +35,21 @@ class Movements(Balances):
         expires_at: datetime | None = None,
         manual: bool = False,
         qualifying: Decimal | None = None,
-        is_limited: bool = True,
+        checks_max_balance: bool = True,
         availability: Availability | None = None,
     ) -> Posting:
         """Issue `amount` to the wallet; debt is repaid first. `expires_at` overrides the account's expiry.
 
         A `manual` mint only reserves the amount, for a later capture. `qualifying` points count as earned, in place of
-        the amount; without `is_limited` the wallet may hold any balance. Points that are not available yet wait, unless
-        the mint is `manual`; without an `availability`, the terms of the account apply. Raises AccountInactive,
-        SupplyExceeded, BalanceLimitReached, FiatNotAllowed, PointsNotTracked for an expiry on an account without
-        tracking, ExpiresBeforeAvailable, CaptureNotSupported, or InvalidRequest for too many fraction digits.
+        the amount. Points that are not available yet wait, unless the mint is `manual`; without an `availability`, the
+        terms of the account apply. Raises AccountInactive, SupplyExceeded, BalanceLimitReached, FiatNotAllowed,
+        PointsNotTracked for an expiry on an account without tracking, ExpiresBeforeAvailable, CaptureNotSupported, or
+        InvalidRequest for too many fraction digits.
         """
         _check_movement(account, amount, details, fiat_allowed=False)
         refuse_untracked_expiry(account, expires_at)
         self._refuse_over_supply(account, amount)
-        if is_limited and account.max_balance is not None:
+        if checks_max_balance and account.max_balance is not None:
             self._refuse_over_balance(account, wallet_id, amount)
         if qualifying is not None:
             _check_qualifying(account, qualifying, is_pending_zero=manual and not amount)
@@ -88,7 +88,7 @@ class Movements(Balances):
                 qualifying=qualifying,
             )
         )
-        end = end_of_lot(expiry, self._end_of_idle(account, wallet_id)) if has_policies else expiry
+        end = end_of_lot(expiry, self._end_of_idle_balance(account, wallet_id)) if has_policies else expiry
         if has_lot and end is not None and end <= self.at:
             self._expire_at_once(posting, wallet_id, to_lot)
         return posting
@@ -96,7 +96,7 @@ class Movements(Balances):
     def _expire_at_once(self, mint: Posting, wallet_id: int, amount: Decimal) -> None:
         """Expire points of a mint whose event is so old that they must never be spendable."""
         account = mint.account
-        just_minted = TakeLots(wallet_id, account.ledger_account_id, amount, is_newest=True, expires=True)
+        just_minted = TakeLots(wallet_id, account.ledger_account_id, amount, from_newest_lot=True, is_expiry=True)
         # With the moment, the key cannot equal a key used by a client.
         key = f"expiry-{wallet_id}-{mint.details.system_unique_key}-{self.at.timestamp():.6f}"
         # The expiry is dated at the mint, not before: past balances are computed by this moment.
@@ -233,14 +233,14 @@ class Movements(Balances):
     ) -> None:
         """Burn the amounts `uses` of lots of the wallet, which expired at `moment`; see `_expire` for `part_of`."""
         amount = sum((use.amount for use in uses), ZERO)
-        lots_taken = TakeLots(wallet_id, account.ledger_account_id, amount, exact_uses=uses, expires=True)
+        lots_taken = TakeLots(wallet_id, account.ledger_account_id, amount, exact_uses=uses, is_expiry=True)
         for use in uses:
             before = self._expired.get(use.ledger_lot_id, ZERO)
             self.put(self._expired, use.ledger_lot_id, before + use.amount)
         self._expire(account, wallet_id, amount, (lots_taken,), moment, key, part_of)
 
     def leave_expired(self, wallet_id: int, ledger_account_id: int, amount: Decimal) -> None:
-        """Leave the expiry of `amount` of a balance to a later session; these points cannot be used in this one."""
+        """Leave the expiry of `amount` of a balance to a later session; this session cannot spend these points."""
         pair = (wallet_id, ledger_account_id)
         self.put(self._holdings, pair, replace(self.holding(*pair), expired=amount))
 
@@ -254,9 +254,9 @@ class Movements(Balances):
         wallet_id: int,
         extension: Extension,
         details: Details,
-        only: frozenset[int] | None = None,
+        only_lot_ids: frozenset[int] | None = None,
     ) -> Posting:
-        """Extend the expiry of lots of the wallet, all or those with ids in `only`; raises PointsNotTracked."""
+        """Extend the expiry of the wallet's lots, all or only `only_lot_ids`; raises PointsNotTracked."""
         if not account.point_tracking_enabled:
             raise PointsNotTracked("The account does not track when points expire: its pointTrackingEnabled is false.")
         extended_lots = ExtendLots(
@@ -264,9 +264,9 @@ class Movements(Balances):
             account.ledger_account_id,
             extension,
             account.expiry_calendar(self.zone),
-            self._end_of_idle(account, wallet_id),
+            self._end_of_idle_balance(account, wallet_id),
             self.at,
-            only,
+            only_lot_ids,
         )
         current = self.holding(wallet_id, account.ledger_account_id).current
         return self._add_step(

@@ -16,7 +16,7 @@ from domain.ledger.lots import (
     changes_of_uses,
     split_uses,
 )
-from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Step, Stored, temporary_id
+from domain.ledger.postings import ZERO, Capture, Details, Entry, Posting, Step, StoredTransaction, temporary_id
 from domain.ledger.records import REVERT, REVERTED, LedgerAccount
 from domain.ledger.refusals import SupplyExceeded
 from domain.ledger.session.missing_amounts import MissingAmounts, ReturnedPoints, reversal
@@ -29,7 +29,13 @@ class Returns(MissingAmounts):
     """A session that returns the points of reverted and released debits, and of idle balances that had expired."""
 
     def _moves_back_to_lots(
-        self, account: LedgerAccount, transaction: Stored, amount: Decimal, to_lots: Decimal, *, revives: bool = True
+        self,
+        account: LedgerAccount,
+        transaction: StoredTransaction,
+        amount: Decimal,
+        to_lots: Decimal,
+        *,
+        revives: bool = True,
     ) -> tuple[LotMove, ...]:
         """The moves of lots when `amount` of a debit is reverted and `to_lots` of it goes back to its lots.
 
@@ -55,14 +61,14 @@ class Returns(MissingAmounts):
         moves: tuple[LotMove, ...] = (
             RestoreLots(
                 *pair,
-                returned=returned_uses,
-                spent=(*repaying_uses, *revived_uses),
+                returned_uses=returned_uses,
+                spent_uses=(*repaying_uses, *revived_uses),
                 # What the debit took from an overdraft has no lot to return to.
-                extra=max(ZERO, to_lots - used_amount),
+                new_lot_amount=max(ZERO, to_lots - used_amount),
                 expires_at=self._expiry_of_mint(account, wallet_id, self.at),
-                unexpires=transaction.is_expiry,
+                reverts_expiry=transaction.is_expiry,
                 changed_uses=changed_uses + changed_clawbacks,
-                expiring=self._ended_lots_of(account, wallet_id, returned_uses),
+                expiring_lot_ids=self._ended_lots_of(account, wallet_id, returned_uses),
             ),
         )
         if revived_uses:
@@ -74,14 +80,14 @@ class Returns(MissingAmounts):
         return moves
 
     def _exchange_with_clawbacks(
-        self, debit: Stored, uses: tuple[LotUse, ...]
+        self, debit: StoredTransaction, uses: tuple[LotUse, ...]
     ) -> tuple[tuple[LotUse, ...], tuple[ChangedUse, ...]]:
-        """Give back `uses` of a debit to the lots from which they are missing.
+        """Exchange the returning `uses` of a debit with clawbacks; return the uses that return to lots instead.
 
         If the mint of a lot was reverted after the debit had spent its points, the revert took points of other lots.
         Now it takes the returned points of its own lot instead, and the other lots get theirs back, as if the debit had
-        been reverted first. Returns the uses that return then, and the changed uses of such reverts. A reverted expiry
-        exchanges nothing, because a revert does not claw back expired points.
+        been reverted first. The second result is the changed uses of such reverts. A reverted expiry exchanges nothing,
+        because a revert does not claw back expired points.
         """
         if debit.is_expiry or not debit.clawbacks:
             return uses, ()
@@ -97,19 +103,19 @@ class Returns(MissingAmounts):
             changed_uses += changes_of_uses(transaction_id, before[transaction_id].uses, clawback.uses)
         return uses, changed_uses
 
-    def _uses_left(self, transaction: Stored) -> tuple[LotUse, ...]:
+    def _uses_left(self, transaction: StoredTransaction) -> tuple[LotUse, ...]:
         """The uses of a debit without the uses that partial reverts of this unit of work have returned."""
         returned_here = self.reverted_amount_of(transaction) - transaction.reverted_amount
         return split_uses(transaction.uses, max(ZERO, _total(transaction.uses) - returned_here))[0]
 
-    def _available_of(self, transaction: Stored) -> Decimal:
+    def _available_of(self, transaction: StoredTransaction) -> Decimal:
         """The spendable amount of the wallet that a transaction debits."""
         return self.holding(transaction.debited_wallet_id, transaction.ledger_account_id).available
 
     def _settle_returned_points(
         self,
         account: LedgerAccount,
-        transaction: Stored,
+        transaction: StoredTransaction,
         amount: Decimal,
         uses: tuple[LotUse, ...],
         available_before: Decimal,
@@ -119,8 +125,8 @@ class Returns(MissingAmounts):
     ) -> None:
         """Expire or claw back points that the reversal of a debit has just returned to a wallet.
 
-        The wallet could spend `available_before`, until `step` returned `amount` to it. Of this amount, `uses` is what
-        went back to lots, and the part that repaid debt cannot be spent.
+        The wallet could spend `available_before`; then `step` returned `amount`. A part of it repaid debt; `uses` are
+        the parts that went back to lots. `cause` names the reversal in the keys of expiries.
 
         First, points of lots that have expired meanwhile expire again: at `returned_at` (default now), or at the end of
         their lot if that is later. Then, missing amounts of reverted mints are clawed back from the rest.
@@ -131,7 +137,7 @@ class Returns(MissingAmounts):
         repaid_debt = amount - (self._available_of(transaction) - available_before)
         expired_uses: dict[datetime, list[LotUse]] = {}
         for use in uses:
-            end = self._end_of(account, wallet_id, use)
+            end = self._end_of_use(account, wallet_id, use)
             if end is not None and end <= self.at:
                 expired_uses.setdefault(max(end, returned_at or self.at), []).append(use)
         for moment, uses_of_moment in sorted(expired_uses.items()):
@@ -145,14 +151,14 @@ class Returns(MissingAmounts):
 
     def _has_ended(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> bool:
         """True if points of the lot have expired by now."""
-        end = self._end_of(account, wallet_id, use)
+        end = self._end_of_use(account, wallet_id, use)
         return end is not None and end <= self.at
 
     def _ended_lots_of(self, account: LedgerAccount, wallet_id: int, uses: Iterable[LotUse]) -> frozenset[int]:
         """The ids of the lots in `uses` whose points have expired by now."""
         return frozenset(use.ledger_lot_id for use in uses if self._has_ended(account, wallet_id, use))
 
-    def expect_late_activity(self, expiries: Iterable[Stored] = ()) -> None:
+    def expect_late_activity(self, expiries: Iterable[StoredTransaction] = ()) -> None:
         """Note the expiries of idle balances that late activities may revert: stored `expiries` and new ones."""
         new_expiries = (
             step
@@ -165,11 +171,11 @@ class Returns(MissingAmounts):
                 pair = (expiry.debited_wallet_id, expiry.ledger_account_id)
                 self._idle_expiries.setdefault(pair, []).append(expiry)
 
-    def _as_stored(self, posting: Posting) -> Stored:
+    def _as_stored(self, posting: Posting) -> StoredTransaction:
         """The form in which a posting of this session will be stored, with a temporary id."""
         # By identity: equal postings can be several steps.
         position = next(position for position, step in enumerate(self.steps) if step is posting)
-        return Stored(
+        return StoredTransaction(
             ledger_transaction_id=temporary_id(position),
             ledger_account_id=posting.account.ledger_account_id,
             transaction_type=posting.transaction_type,
@@ -191,7 +197,7 @@ class Returns(MissingAmounts):
 
     def _revert_idle_expiries(self, account: LedgerAccount, wallet_id: int, happened_at: datetime) -> None:
         """Revert the expiries of the idle balance that an activity at `happened_at` would have prevented."""
-        policy, end_of_balance = account.idle_policy(self.zone), self._end_of_idle(account, wallet_id)
+        policy, end_of_balance = account.idle_policy(self.zone), self._end_of_idle_balance(account, wallet_id)
         if policy is None or end_of_balance is None or end_of_balance <= self.at:
             # The points would expire again at once, and a later activity could not restore them.
             return
@@ -203,7 +209,7 @@ class Returns(MissingAmounts):
             if would_prevent and is_in_time and self._new_statuses.get(expiry.ledger_transaction_id) != REVERTED:
                 self._revert_expiry(account, wallet_id, expiry)
 
-    def _revert_expiry(self, account: LedgerAccount, wallet_id: int, expiry: Stored) -> None:
+    def _revert_expiry(self, account: LedgerAccount, wallet_id: int, expiry: StoredTransaction) -> None:
         """Revert the expiry of an idle balance; points expire again if their own lots have expired by now."""
         if account.is_revolving:
             try:
@@ -227,7 +233,7 @@ class Returns(MissingAmounts):
         self.put(self._new_statuses, expiry.ledger_transaction_id, REVERTED)
         self._add_step(posting)
         self._settle_returned_points(
-            account, expiry, expiry.amount, returned_by(posting), available_before, key, posting
+            account, expiry, expiry.amount, returned_uses_of(posting), available_before, key, posting
         )
 
 
@@ -240,6 +246,6 @@ def _total(uses: Iterable[LotUse]) -> Decimal:
     return sum((use.amount for use in uses), ZERO)
 
 
-def returned_by(posting: Posting) -> tuple[LotUse, ...]:
-    """The uses that a reversal gives back to their lots."""
-    return tuple(use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned)
+def returned_uses_of(posting: Posting) -> tuple[LotUse, ...]:
+    """The amounts that a reversal gives back to lots."""
+    return tuple(use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned_uses)

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from domain.ledger.availability import NOT_CONFIRMED
 from domain.ledger.lots import LotMove
-from domain.ledger.postings import NO_FIAT, ZERO, Details, Entry, Fiat, Posting, Stored
+from domain.ledger.postings import NO_FIAT, ZERO, Details, Entry, Fiat, Posting, StoredTransaction
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED, TRANSACTION_TYPES, LedgerAccount
 from domain.ledger.refusals import (
     AccountInactive,
@@ -23,7 +23,7 @@ from domain.ledger.session.balances import moves_from_lots, overdraft_of, refuse
 from domain.ledger.session.confirmations import ConfirmationSession
 from domain.ledger.session.fiat_values import fiat_sum, rest_of
 from domain.ledger.session.missing_amounts import reversal
-from domain.ledger.session.returns import returned_by
+from domain.ledger.session.returns import returned_uses_of
 
 
 class LedgerSession(ConfirmationSession):
@@ -31,10 +31,10 @@ class LedgerSession(ConfirmationSession):
 
     @contextmanager
     def net_supply_of_reverts(self) -> Iterator[None]:
-        """Check the supply once, for all reverts of this context together; raises SupplyExceeded at its end.
+        """Check the supply once, after all reverts of this context; raises SupplyExceeded at its end.
 
-        So a burn can be reverted although the supply is exhausted, if mints are reverted as well. A context within
-        another one also checks the reverts that the outer one has made before.
+        So a burn can be reverted although the supply is exhausted, if mints are reverted as well. An inner context also
+        checks the reverts that the outer one has made before.
         """
         outer = self._issued_before_reverts
         before_reverts = self._issued_before_reverts = dict(self._issued) if outer is None else outer
@@ -49,7 +49,7 @@ class LedgerSession(ConfirmationSession):
 
     def revert(
         self,
-        transaction: Stored,
+        transaction: StoredTransaction,
         account: LedgerAccount,
         details: Details,
         allow_overdraft: bool = False,
@@ -58,8 +58,8 @@ class LedgerSession(ConfirmationSession):
     ) -> Posting:
         """Revert a transaction by a new one, linked both ways; a pending transaction is released.
 
-        If a mint was spent, `allow_overdraft` takes the missing part into debt; `burn_available` burns the available
-        part and records the rest as missing. Raises AlreadyReverted, NotRevertible, InsufficientBalance,
+        If points of a mint were spent, `allow_overdraft` takes the spent part into debt; `burn_available` takes the
+        available part and records the rest as missing. Raises AlreadyReverted, NotRevertible, InsufficientBalance,
         OverdraftLimitExceeded, SupplyExceeded, FiatNotAllowed or FiatExceedsBurn.
         """
         self._refuse_revert(transaction, account, details, partial_fiat)
@@ -76,12 +76,12 @@ class LedgerSession(ConfirmationSession):
         self._post_revert(transaction, posting, is_mint=status == SETTLED and transaction.transaction_type == MINT)
         cause = f"revert-{transaction.ledger_transaction_id}"
         self._settle_returned_points(
-            account, transaction, posting.amount, returned_by(posting), available_before, cause, posting
+            account, transaction, posting.amount, returned_uses_of(posting), available_before, cause, posting
         )
         return posting
 
     def refund(
-        self, transaction: Stored, account: LedgerAccount, amount: Decimal, fiat: Decimal, details: Details
+        self, transaction: StoredTransaction, account: LedgerAccount, amount: Decimal, fiat: Decimal, details: Details
     ) -> Posting:
         """Return a part of a settled burn, worth `fiat`, to its lots, beginning with the lots that expire last.
 
@@ -105,11 +105,13 @@ class LedgerSession(ConfirmationSession):
         cause = f"refund-{transaction_id}-{returned_before}"
         # Points of lots that have expired since the burn expire now; missing amounts of mints are taken from the rest.
         self._settle_returned_points(
-            account, transaction, amount, returned_by(posting), available_before, cause, posting
+            account, transaction, amount, returned_uses_of(posting), available_before, cause, posting
         )
         return posting
 
-    def end_hold(self, transaction: Stored, account: LedgerAccount, ended_at: datetime | None = None) -> None:
+    def end_hold(
+        self, transaction: StoredTransaction, account: LedgerAccount, ended_at: datetime | None = None
+    ) -> None:
         """Release a pending transaction whose hold has ended: at `ended_at`, or by default at the end of its time.
 
         The points of a mint that waited in vain for an event are cancelled. Like an expiry, the release is no action
@@ -121,7 +123,7 @@ class LedgerSession(ConfirmationSession):
         last_transaction_date = self.holding(wallet_id, account.ledger_account_id).last_transaction_date
         # With the moment, the key cannot equal a key used by a client.
         key = f"hold-ended-{transaction.ledger_transaction_id}-{self.at.timestamp():.6f}"
-        why = NOT_CONFIRMED if transaction.is_timed else "Hold ended"
+        why = NOT_CONFIRMED if transaction.has_wait else "Hold ended"
         posting = self._release(transaction, account, Details(key, description=why, external_event_date=ended_at))
         posting = replace(posting, ends_hold=True)
         # `_release` has set the date to now.
@@ -129,11 +131,11 @@ class LedgerSession(ConfirmationSession):
         self._post_revert(transaction, posting, is_mint=False)
         cause = f"hold-{transaction.ledger_transaction_id}"
         self._settle_returned_points(
-            account, transaction, posting.amount, returned_by(posting), available_before, cause, posting, ended_at
+            account, transaction, posting.amount, returned_uses_of(posting), available_before, cause, posting, ended_at
         )
 
     def _refuse_revert(
-        self, transaction: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
+        self, transaction: StoredTransaction, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
     ) -> None:
         """Refuse the revert of a transaction that cannot be reverted, or not in this way.
 
@@ -152,7 +154,7 @@ class LedgerSession(ConfirmationSession):
         if not account.active:
             raise AccountInactive(f"The ledger account {account.name} is inactive.")
 
-    def _post_revert(self, transaction: Stored, posting: Posting, *, is_mint: bool) -> None:
+    def _post_revert(self, transaction: StoredTransaction, posting: Posting, *, is_mint: bool) -> None:
         """Post a revert and mark the transaction as reverted.
 
         For a settled mint (`is_mint`), also note the points that were spent and cannot be clawed back, and stop
@@ -168,18 +170,18 @@ class LedgerSession(ConfirmationSession):
 
     def reverse_part(
         self,
-        transaction: Stored,
+        transaction: StoredTransaction,
         account: LedgerAccount,
         amount: Decimal,
         details: Details,
         unearned: Decimal | None = None,
     ) -> Posting | None:
-        """Revert a mint in part, up to `amount` in total; less if less is available.
+        """Revert a mint in part, so that `amount` of it is reverted in total; less if the wallet has less.
 
-        Lowers the reserved amount of a pending mint; records the missing amount of a settled mint. `unearned` of its
-        qualifying points no longer count, by default `amount`: both differ if a part has expired, or if not the whole
-        amount qualifies. Returns None if nothing can be taken or recorded, or the transaction is not a mint. Raises
-        AccountInactive.
+        Lowers the reserved amount of a pending mint; records the missing amount of a settled mint. `unearned` (default
+        `amount`) is how many of its qualifying points no longer count in total: it differs from `amount` if a part has
+        expired, or if not the whole amount qualifies. Returns None if nothing can be taken or recorded, or the
+        transaction is not a mint. Raises AccountInactive.
         """
         status, wallet_id = self.status_of(transaction), transaction.to_wallet_id
         if transaction.transaction_type != MINT or wallet_id is None or status == REVERTED:
@@ -203,20 +205,22 @@ class LedgerSession(ConfirmationSession):
         self._record_missing(transaction, posting, due_amount - taken_amount)
         return posting
 
-    def _lower(self, transaction: Stored, account: LedgerAccount, amount: Decimal, details: Details) -> Posting:
+    def _lower(
+        self, transaction: StoredTransaction, account: LedgerAccount, amount: Decimal, details: Details
+    ) -> Posting:
         """Lower the reserved amount of a pending mint, to zero if `amount` is all of it."""
         if amount >= self.amount_of(transaction):
             return self.revert(transaction, account, details)
         wallet_id = transaction.credited_wallet_id
         # The part of a mint that waits was issued when it was minted; a part that is to be captured was not.
-        minted = -amount if transaction.is_timed else ZERO
+        minted = -amount if transaction.has_wait else ZERO
         balance = self._unreserve(account, wallet_id, credit=amount)
         self.put(self._released, transaction.ledger_transaction_id, self.released_of(transaction) + amount)
         entries = (Entry(wallet_id, ZERO, balance.current),)
         posting = reversal(transaction, account, details, amount, entries, minted=minted, status=REVERTED)
         return self._add_step(replace(posting, is_partial=True))
 
-    def _release(self, transaction: Stored, account: LedgerAccount, details: Details) -> Posting:
+    def _release(self, transaction: StoredTransaction, account: LedgerAccount, details: Details) -> Posting:
         """The revert of a pending transaction, which ends its reservations."""
         entries: list[Entry] = []
         moves: tuple[LotMove, ...] = ()
@@ -237,12 +241,17 @@ class LedgerSession(ConfirmationSession):
             amount,
             tuple(entries),
             lot_moves=moves,
-            minted=-amount if transaction.is_timed else ZERO,
+            minted=-amount if transaction.has_wait else ZERO,
             status=REVERTED,
         )
 
     def _revert_mint(
-        self, transaction: Stored, account: LedgerAccount, details: Details, allow_overdraft: bool, burn_available: bool
+        self,
+        transaction: StoredTransaction,
+        account: LedgerAccount,
+        details: Details,
+        allow_overdraft: bool,
+        burn_available: bool,
     ) -> Posting:
         """The revert of a settled mint, which takes the points from the wallet; the flags are as in `revert`."""
         wallet_id = transaction.credited_wallet_id
@@ -264,7 +273,7 @@ class LedgerSession(ConfirmationSession):
         )
 
     def _revert_burn(
-        self, transaction: Stored, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
+        self, transaction: StoredTransaction, account: LedgerAccount, details: Details, partial_fiat: Decimal | None
     ) -> Posting:
         """Revert a settled burn; return the posting.
 
@@ -280,7 +289,12 @@ class LedgerSession(ConfirmationSession):
         return self._give_back(transaction, account, details, self.unreverted_of(transaction), fiat)
 
     def _give_back(
-        self, transaction: Stored, account: LedgerAccount, details: Details, amount: Decimal, fiat: Decimal | None
+        self,
+        transaction: StoredTransaction,
+        account: LedgerAccount,
+        details: Details,
+        amount: Decimal,
+        fiat: Decimal | None,
     ) -> Posting:
         """Give back `amount` of a burn, worth `fiat` in money."""
         wallet_id = transaction.debited_wallet_id
@@ -300,13 +314,10 @@ class LedgerSession(ConfirmationSession):
         if account.is_revolving and self._issued_before_reverts is None:
             self._refuse_over_supply(account, amount)
 
-    def _revert_transfer(self, transaction: Stored, account: LedgerAccount, details: Details) -> Posting:
-        """Give what is not reverted yet of a transfer back to its sender; the receiver must be able to spend it."""
-        sender, receiver, amount = (
-            transaction.debited_wallet_id,
-            transaction.credited_wallet_id,
-            self.unreverted_of(transaction),
-        )
+    def _revert_transfer(self, transaction: StoredTransaction, account: LedgerAccount, details: Details) -> Posting:
+        """Give the unreverted part of a transfer back to its sender; the receiver must be able to spend it."""
+        sender, receiver = transaction.debited_wallet_id, transaction.credited_wallet_id
+        amount = self.unreverted_of(transaction)
         self._refuse_unavailable(account, receiver, amount)
         debit = self._debit(account, receiver, amount, ZERO)
         balance, to_lots = self._credit(account, sender, amount)
@@ -317,14 +328,14 @@ class LedgerSession(ConfirmationSession):
         entries = (*debit, Entry(sender, amount, balance.current))
         return reversal(transaction, account, details, amount, entries, lot_moves=moves)
 
-    def unreverted_of(self, transaction: Stored) -> Decimal:
+    def unreverted_of(self, transaction: StoredTransaction) -> Decimal:
         """The part of a transaction that is not reverted yet."""
         return max(
             ZERO, self.reversible_of(transaction) - self.reverted_amount_of(transaction) - self.released_of(transaction)
         )
 
 
-def _refuse_not_revertible(transaction: Stored) -> None:
+def _refuse_not_revertible(transaction: StoredTransaction) -> None:
     """Raise NotRevertible for a revert, an expiry, and the record of a change of the account, which has no wallets."""
     if transaction.transaction_type == REVERT:
         reason = "is a revert"

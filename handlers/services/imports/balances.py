@@ -216,7 +216,7 @@ def _mint(step: ImportStep, unit: UnitOfWork, rows: Sequence[tuple[_BalanceRow, 
                     balance_row.expires_at,
                     balance_row.is_pending,
                     balance_row.qualifying,
-                    is_limited=False,
+                    checks_max_balance=False,
                     availability=balance_row.availability,
                 )
             except Refusal as refusal:

@@ -16,7 +16,7 @@ from domain.ledger.extensions import (
     ExpiryExtension,
     Extension,
     UnknownLedgerLot,
-    total_of,
+    count_and_amount,
 )
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
@@ -97,7 +97,7 @@ class _WalletExtension:
         for wallet_id, lots in zip(wallet_ids, lots_by_step, strict=True):
             if lots:
                 self._post_one(unit, wallet_id)
-        return total_of([lot for lots in lots_by_step for lot in lots])
+        return count_and_amount([lot for lots in lots_by_step for lot in lots])
 
     def _post_one(self, unit: UnitOfWork, wallet_id: int) -> None:
         account = unit.ledger.accounts[self.account.ledger_account_id]

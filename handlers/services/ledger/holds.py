@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 
-from domain.ledger.postings import Details, Stored
+from domain.ledger.postings import Details, StoredTransaction
 from domain.ledger.records import HoldState, LedgerAccount
 from domain.members import Member
 from domain.offline_allowances import OfflineAllowance
@@ -43,7 +43,7 @@ def open_hold(call: Call, hold: Hold) -> Iterator[UnitOfWork]:
         yield unit
 
 
-def find_transaction(unit: UnitOfWork, hold: Hold) -> tuple[Stored, LedgerAccount]:
+def find_transaction(unit: UnitOfWork, hold: Hold) -> tuple[StoredTransaction, LedgerAccount]:
     """The transaction of a hold, and its account in the open unit."""
     transactions = posting.find_stored(unit.db, unit.organization_id, [hold.ledger_transaction_id])
     return transactions[hold.ledger_transaction_id], unit.ledger.accounts[hold.ledger_account_id]

@@ -99,7 +99,7 @@ def _movement(request: PointsRequest, member: Member, find_account: Callable[...
         tags=tuple(move.tags),
         qualifying_amount=move.qualifying_amount,
         counts_as_activity=move.counts_as_activity,
-        availability=Availability.named_by(move),
+        availability=Availability.from_fields_of(move),
         refusal_if_new=None if member.active else inactive_member(member),
     )
 

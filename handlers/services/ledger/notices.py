@@ -69,9 +69,9 @@ def _report(
     """
     moment = due[0].moment
     notices = [notice for notice in due if notice.moment == moment]
-    windows = [schedule.bounds(notice.day) for notice in notices]
+    expiry_ranges = [schedule.bounds_of_day(notice.day) for notice in notices]
     after = progress.after_wallet_id if progress.moment == moment else 0
-    wallets = expiry_notices.find_next_wallets(db, organization, account, windows, after, limit)
+    wallets = expiry_notices.find_next_wallets(db, organization, account, expiry_ranges, after, limit)
     event_count = _report_to(db, organization, account, schedule, notices, wallets, now) if wallets else 0
     is_done = len(wallets) < limit
     new_progress = NoticeProgress(moment) if is_done else NoticeProgress(progress.done_until, moment, wallets[-1])
@@ -101,7 +101,7 @@ def _report_to(
         notice_events = [
             _event(account, notice, members[amount.wallet_id], amount, now)
             for notice in notices
-            for amount in amounts_between(lots, *schedule.bounds(notice.day)).values()
+            for amount in amounts_between(lots, *schedule.bounds_of_day(notice.day)).values()
         ]
         keys = [event.key for event in notice_events if event.key is not None]
         existing_keys = events.find_existing_and_reserve_ids(db, organization.organization_id, keys, order_ids=()).keys

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from domain.idempotency import refuse_reuse
 from domain.ledger.availability import awaited_event
-from domain.ledger.postings import Details, Fiat, Posting, Stored
+from domain.ledger.postings import Details, Fiat, Posting, StoredTransaction
 from domain.ledger.records import TRANSACTION_TYPES
 from domain.ledger.refusals import (
     SetFailed,
@@ -77,7 +77,7 @@ class MovementBatch:
         unit: UnitOfWork,
         calls: Sequence[Call],
         movements: Sequence[Movement],
-        transactions_to_revert: Mapping[int, Stored] = MappingProxyType({}),
+        transactions_to_revert: Mapping[int, StoredTransaction] = MappingProxyType({}),
     ) -> None:
         self._unit = unit
         self._calls = calls
@@ -266,7 +266,7 @@ class MovementBatch:
         )
 
 
-def wallets_of(movement: Movement | Stored) -> set[int]:
+def wallets_of(movement: Movement | StoredTransaction) -> set[int]:
     """The ids of the wallets of a movement, or of a stored transaction."""
     return {wallet_id for wallet_id in (movement.from_wallet_id, movement.to_wallet_id) if wallet_id is not None}
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from domain.event_types import POINTS_AVAILABLE
-from domain.ledger.postings import Stored
+from domain.ledger.postings import StoredTransaction
 from domain.ledger.records import LedgerAccount
 from domain.ledger.refusals import UnknownLedgerTransaction
 from domain.problems import InvalidRequest
@@ -45,7 +45,7 @@ def release(call: Call, account: LedgerAccount, transaction_ids: Sequence[int]) 
 @contextmanager
 def _open_pending(
     call: Call, account: LedgerAccount, transaction_ids: Collection[int], reported_types: Collection[str] = ()
-) -> Iterator[tuple[UnitOfWork, list[Stored]]]:
+) -> Iterator[tuple[UnitOfWork, list[StoredTransaction]]]:
     """Lock the wallets of pending transactions, and open a unit of work; flush it at the end of the block.
 
     Yields the unit and the transactions. `reported_types` is as in `UnitOfWork`. Raises UnknownLedgerTransaction.
@@ -63,7 +63,7 @@ def _open_pending(
         yield unit, [transactions[transaction_id] for transaction_id in transaction_ids]
 
 
-def _add_to_audit_log(call: Call, transaction: Stored, after: dict[str, object]) -> None:
+def _add_to_audit_log(call: Call, transaction: StoredTransaction, after: dict[str, object]) -> None:
     """Add an entry to the audit log about a transaction that is no longer pending."""
     call.audit.add(
         "ledger-transaction",

@@ -19,7 +19,7 @@ from domain.event_types import (
     TIER_SET,
     TRANSACTION_CREATED,
 )
-from domain.ledger.postings import Capture, Earning, Pair, Posting, Step, Stored, position_of
+from domain.ledger.postings import Capture, Earning, Pair, Posting, Step, StoredTransaction, position_of
 from domain.ledger.session import LedgerSession
 from domain.members import Member
 from domain.tier_policies import BALANCE, TierPoints
@@ -187,7 +187,7 @@ class LedgerEvents:
                 events.append(DerivedEvent(member.member_id, event_type, payload, happened_at))
         return events
 
-    def _transaction_id_of(self, mint: Stored) -> int | None:
+    def _transaction_id_of(self, mint: StoredTransaction) -> int | None:
         """The transaction id of a mint; None if the mint is a posting of this session in a dry run."""
         if mint.ledger_transaction_id > 0:
             return mint.ledger_transaction_id
@@ -282,14 +282,14 @@ def can_be_notified(member: Member) -> bool:
     return member.active and member.erased_at is None
 
 
-def settled_wait(step: Step) -> Stored | None:
+def settled_wait(step: Step) -> StoredTransaction | None:
     """The mint whose waiting points a step made available, or cancelled because no event confirmed them in time.
 
     None for other steps.
     """
     if isinstance(step, Capture):
         return step.stored if step.available_at is not None else None
-    return step.reverts if step.ends_hold and step.reverts is not None and step.reverts.is_timed else None
+    return step.reverts if step.ends_hold and step.reverts is not None and step.reverts.has_wait else None
 
 
 def _reason_of_move(move: TierMove, due_steps: Iterable[Step], wallet_id: int, at: datetime) -> str:

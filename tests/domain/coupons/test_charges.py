@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from domain.coupons.charges import PointsCharge, UsageDetails
-from domain.ledger.postings import Capture, Holding, Posting, Stored
+from domain.ledger.postings import Capture, Holding, Posting, StoredTransaction
 from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED
 from domain.ledger.refusals import InsufficientBalance, UnknownLedgerAccount, UnknownLedgerTransaction
 from domain.ledger.session import LedgerSession
@@ -56,7 +56,7 @@ class Shop:
             "pending_expires_at": None,
             "entry_count": 1,
         }
-        self.charge.stored[number] = Stored(**plain | values)
+        self.charge.stored[number] = StoredTransaction(**plain | values)
         return number
 
 

@@ -58,8 +58,8 @@ def test_the_terms_of_availability_decide_when_points_become_available(terms, bo
 def test_points_without_terms_do_not_wait():
     assert AT_ONCE.wait(BOUGHT, MADRID) is None
     assert Availability(rounding="none").wait(BOUGHT, MADRID) is None
-    assert Availability.named_by(Request(available_rounding="none")) is None
-    assert Availability.named_by(Request(available_after="P1D")) == Availability(after="P1D")
+    assert Availability.from_fields_of(Request(available_rounding="none")) is None
+    assert Availability.from_fields_of(Request(available_after="P1D")) == Availability(after="P1D")
 
 
 def test_points_wait_for_an_event_of_their_order_until_they_are_cancelled():

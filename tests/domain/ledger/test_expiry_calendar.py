@@ -147,10 +147,10 @@ def test_points_of_a_member_with_several_tiers_live_for_the_longest_time_of_thes
         expires_in_months=12,
         tier_expirations=({"loyaltyTierKey": SILVER, "months": 6}, {"loyaltyTierKey": GOLD, "months": 24}),
     )
-    assert by_tier.months_in_tiers(()) == 12
-    assert by_tier.months_in_tiers({SILVER}) == 6
-    assert by_tier.months_in_tiers({SILVER, GOLD}) == 24
-    assert account().months_in_tiers({GOLD}) is None
+    assert by_tier.months_to_expiry(()) == 12
+    assert by_tier.months_to_expiry({SILVER}) == 6
+    assert by_tier.months_to_expiry({SILVER, GOLD}) == 24
+    assert account().months_to_expiry({GOLD}) is None
 
 
 @given(
@@ -165,7 +165,7 @@ def test_the_last_begins_of_a_policy_separate_idle_periods_that_have_ended_from_
 ):
     """Idle periods that began up to the first moment have ended, and periods that began after the second have not."""
     policy = IdlePolicy(ExpiryCalendar(ZoneInfo(zone)), months, rounding)
-    last_ended_begin, last_uncertain_begin = policy.last_begins(moment)
+    last_ended_begin, last_uncertain_begin = policy.bounds_of_start(moment)
     for bound in (last_ended_begin, last_uncertain_begin):
         begin = bound + timedelta(seconds=seconds)
         has_ended = policy.end(begin, last_activity_date=None) <= moment
@@ -182,19 +182,19 @@ def test_a_balance_expires_when_its_policy_is_set_if_its_months_have_passed():
     assert policy.end(noon - timedelta(days=10), last_activity_date=None) == datetime(2026, 6, 10, 12, tzinfo=UTC)
     # No balance has expired by the policy before it was set.
     beginning_of_calendar = datetime.min.replace(tzinfo=UTC)
-    assert policy.last_begins(noon - timedelta(seconds=1)) == (beginning_of_calendar, beginning_of_calendar)
+    assert policy.bounds_of_start(noon - timedelta(seconds=1)) == (beginning_of_calendar, beginning_of_calendar)
     a_month_earlier = datetime(2026, 4, 20, 12, tzinfo=UTC)
-    assert policy.last_begins(noon) == (a_month_earlier, a_month_earlier)
+    assert policy.bounds_of_start(noon) == (a_month_earlier, a_month_earlier)
 
 
 def test_the_last_begins_of_a_policy_are_one_moment_on_most_days():
     policy = IdlePolicy(ExpiryCalendar(MADRID), months=12)
     a_year_earlier = local("2025-05-20T10:00")
-    assert policy.last_begins(local("2026-05-20T10:00")) == (a_year_earlier, a_year_earlier)
+    assert policy.bounds_of_start(local("2026-05-20T10:00")) == (a_year_earlier, a_year_earlier)
     # A quarter has ended: periods that began before its first day a year earlier have ended, too.
     policy = IdlePolicy(ExpiryCalendar(MADRID), months=12, rounding="quarter")
     last = local("2025-07-01T00:00") - timedelta(microseconds=1)
-    assert policy.last_begins(local("2026-07-01T00:00")) == (last, last)
+    assert policy.bounds_of_start(local("2026-07-01T00:00")) == (last, last)
     # Clocks change on 29 March 2026.
-    first, second = policy.last_begins(local("2026-04-01T00:00"))
+    first, second = policy.bounds_of_start(local("2026-04-01T00:00"))
     assert first < second

@@ -9,7 +9,7 @@ import pytest
 
 from domain.calendar import LAST_MOMENT
 from domain.ledger.expiry import ExpiryCalendar
-from domain.ledger.extensions import ExtendLots, Extension, total_of
+from domain.ledger.extensions import ExtendLots, Extension, count_and_amount
 from domain.ledger.lots import Lot
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -43,9 +43,9 @@ def extended(old, *, end_of_balance=None, only=None, **change):
         calendar=CALENDAR,
         end=end_of_balance,
         at=NOW,
-        only=only,
+        only_lot_ids=only,
     )
-    extended_lot = move.of_lot(old)
+    extended_lot = move.changed_lot(old)
     return None if extended_lot is None else (extended_lot.expires_at, extended_lot.kept_until)
 
 
@@ -100,5 +100,5 @@ def test_an_extension_is_refused_unless_it_has_either_valid_months_or_a_future_m
 
 
 def test_the_total_of_lots_is_their_number_and_their_remaining_points():
-    assert total_of([lot(remaining=10), lot(remaining=3)]) == (2, 10 + 3)
-    assert total_of([]) == (0, 0)
+    assert count_and_amount([lot(remaining=10), lot(remaining=3)]) == (2, 10 + 3)
+    assert count_and_amount([]) == (0, 0)

@@ -66,7 +66,7 @@ def test_a_late_visit_restores_expired_points():
     [step] = ledger.steps
     assert (step.details.description, step.burned, step.minted, step.reverts) == ("late-activity", -10, 0, expiry())
     assert [(entry.wallet_id, entry.amount) for entry in step.entries] == [(ANA, 10), (None, -10)]
-    assert step.lot_moves == (RestoreLots(ANA, 1, (LotUse(1, TEN),), unexpires=True),)
+    assert step.lot_moves == (RestoreLots(ANA, 1, (LotUse(1, TEN),), reverts_expiry=True),)
 
 
 @pytest.mark.parametrize(

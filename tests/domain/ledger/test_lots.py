@@ -126,7 +126,7 @@ def test_a_new_lot_can_be_spent_at_once_after_older_ones():
 def test_the_newest_lot_can_be_taken_before_all_others():
     allocator = Allocator([lot(1, remaining=5, expires_in_days=0)])
     allocator.apply(8, NewLot(WALLET, ACCOUNT, Decimal(7), expires_at=None))
-    allocator.apply(9, TakeLots(WALLET, ACCOUNT, Decimal(7), is_newest=True))
+    allocator.apply(9, TakeLots(WALLET, ACCOUNT, Decimal(7), from_newest_lot=True))
     assert uses_of(allocator, 9) == [(FIRST_NEW_LOT, 7)]
     assert remaining_by_lot(allocator) == {}
 
@@ -152,26 +152,29 @@ def test_preferred_lots_are_taken_after_the_lots_of_the_transaction_and_before_a
             lot(4, remaining=5, expires_in_days=1),
         ]
     )
-    allocator.apply(9, TakeLots(WALLET, ACCOUNT, Decimal(17), first_transaction_id=4, preferred=frozenset({3})))
+    allocator.apply(9, TakeLots(WALLET, ACCOUNT, Decimal(17), first_transaction_id=4, preferred_lot_ids=frozenset({3})))
     assert uses_of(allocator, 9) == [(2, 5), (3, 5), (1, 5), (4, 2)]
 
 
-@pytest.mark.parametrize(("expires", "expired_amount"), [(True, 3), (False, 0)])
-def test_a_lot_records_its_expired_amount_until_the_expiry_is_reverted(expires, expired_amount):
+@pytest.mark.parametrize(("is_expiry", "expired_amount"), [(True, 3), (False, 0)])
+def test_a_lot_records_its_expired_amount_until_the_expiry_is_reverted(is_expiry, expired_amount):
     allocator = Allocator([lot(1, remaining=5, expires_in_days=0)])
     uses = (LotUse(1, Decimal(3)),)
-    allocator.apply(9, TakeLots(WALLET, ACCOUNT, Decimal(3), exact_uses=uses, expires=expires))
+    allocator.apply(9, TakeLots(WALLET, ACCOUNT, Decimal(3), exact_uses=uses, is_expiry=is_expiry))
     changed_lots = allocator.allocation.changed
     assert (changed_lots[1].remaining, changed_lots[1].expired) == (2, expired_amount)
-    allocator.apply(10, RestoreLots(WALLET, ACCOUNT, uses, unexpires=expires))
+    allocator.apply(10, RestoreLots(WALLET, ACCOUNT, uses, reverts_expiry=is_expiry))
     assert (changed_lots[1].remaining, changed_lots[1].expired) == (5, 0)
 
 
 def test_points_that_repay_debt_do_not_count_as_expired():
     allocator = Allocator([lot(1, remaining=5, expires_in_days=0)])
-    allocator.apply(9, TakeLots(WALLET, ACCOUNT, Decimal(5), expires=True))
+    allocator.apply(9, TakeLots(WALLET, ACCOUNT, Decimal(5), is_expiry=True))
     allocator.apply(
-        10, RestoreLots(WALLET, ACCOUNT, (LotUse(1, Decimal(2)),), spent=(LotUse(1, Decimal(3)),), unexpires=True)
+        10,
+        RestoreLots(
+            WALLET, ACCOUNT, (LotUse(1, Decimal(2)),), spent_uses=(LotUse(1, Decimal(3)),), reverts_expiry=True
+        ),
     )
     assert (allocator.allocation.changed[1].remaining, allocator.allocation.changed[1].expired) == (2, 0)
 
@@ -270,7 +273,9 @@ def test_moved_points_that_expire_soonest_repay_the_debt_of_the_receiver():
 def test_restored_points_return_to_their_lots_and_extra_points_to_a_new_lot():
     allocator = Allocator([lot(1, remaining=0, expires_in_days=1), lot(2, remaining=3, expires_in_days=2)])
     returned_uses = (LotUse(1, Decimal(5)), LotUse(2, Decimal(2)))
-    allocator.apply(9, RestoreLots(WALLET, ACCOUNT, returned_uses, spent=(LotUse(1, Decimal(1)),), extra=Decimal(4)))
+    allocator.apply(
+        9, RestoreLots(WALLET, ACCOUNT, returned_uses, spent_uses=(LotUse(1, Decimal(1)),), new_lot_amount=Decimal(4))
+    )
     assert remaining_by_lot(allocator) == {1: 5, 2: 5}
     # The point of lot 1 that repays debt is used by the revert.
     assert uses_of(allocator, 9) == [(1, 1)]

@@ -100,12 +100,12 @@ def test_a_shortfall_is_taken_from_lots_of_the_mint_and_then_from_returned_ones(
     _, expiry_step, part = ledger.steps
     # The lot of 3 points has expired by NOON; the mint takes 4 of the other 7.
     assert (expiry_step.amount, expiry_step.is_expiry) == (3, True)
-    assert part.lot_moves == (TakeLots(ANA, 1, Decimal(4), first_transaction_id=7, preferred=frozenset({2})),)
+    assert part.lot_moves == (TakeLots(ANA, 1, Decimal(4), first_transaction_id=7, preferred_lot_ids=frozenset({2})),)
     assert current_debit_credit(ledger) == (3, 0, 0)
 
 
 def test_the_expired_part_of_a_mint_is_no_longer_a_shortfall():
-    mint = stored_transaction(MINT, REVERTED, number=7, missing=Decimal(8), lots=(1,))
+    mint = stored_transaction(MINT, REVERTED, number=7, missing=Decimal(8), lot_ids=(1,))
     uses = (LotUse(1, Decimal(3), NOON), LotUse(2, Decimal(7), NOON + DAY))
     ledger = session(TRACKED)
     ledger.revert(stored_transaction(uses=uses, mints_to_repay=(mint,)), TRACKED, KEY)

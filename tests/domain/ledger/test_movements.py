@@ -177,7 +177,7 @@ def test_the_current_and_pending_points_of_a_wallet_are_at_most_the_maximum_bala
     with pytest.raises(BalanceLimitReached):
         ledger.mint(limited_account, ANA, Decimal(1), KEY)
     # This mint is exempt from the maximum.
-    ledger.mint(limited_account, ANA, Decimal(1), KEY, is_limited=False)
+    ledger.mint(limited_account, ANA, Decimal(1), KEY, checks_max_balance=False)
     assert balance(ledger) == 15 + 1
 
 
@@ -284,7 +284,7 @@ def test_points_that_expire_by_the_moment_of_their_mint_are_burned_at_once(expir
     [expiry] = expiry_steps
     assert (expiry.part_of, expiry.burned) == (step, 10)
     assert entries(expiry) == [(ANA, -10, 0), (None, 10, None)]
-    assert expiry.lot_moves == (TakeLots(ANA, 1, Decimal(10), is_newest=True, expires=True),)
+    assert expiry.lot_moves == (TakeLots(ANA, 1, Decimal(10), from_newest_lot=True, is_expiry=True),)
 
 
 def test_the_lot_of_a_mint_has_the_expiry_of_the_request():
@@ -306,7 +306,7 @@ def test_expired_lots_are_burned():
     [step] = ledger.steps
     assert entries(step) == [(ANA, -10, 15 - 10), (None, 10, None)]
     assert (step.burned, step.is_expiry) == (10, True)
-    assert step.lot_moves == (TakeLots(ANA, 1, Decimal(10), exact_uses=uses, expires=True),)
+    assert step.lot_moves == (TakeLots(ANA, 1, Decimal(10), exact_uses=uses, is_expiry=True),)
     assert (step.details.description, step.details.external_event_date) == ("Expired", NOON)
 
 

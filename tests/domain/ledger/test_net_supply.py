@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from domain.ledger.postings import Details, Holding, Stored
+from domain.ledger.postings import Details, Holding, StoredTransaction
 from domain.ledger.records import BURN, MINT, SETTLED
 from domain.ledger.refusals import SupplyExceeded
 from domain.ledger.session import LedgerSession
@@ -24,7 +24,7 @@ def session(*, issued):
 def stored_transaction(transaction_type, amount, transaction_id=None):
     """A settled mint into Ana's wallet, or a burn from it."""
     is_mint = transaction_type == MINT
-    return Stored(
+    return StoredTransaction(
         ledger_transaction_id=transaction_id or (8 if is_mint else 9),
         ledger_account_id=1,
         transaction_type=transaction_type,

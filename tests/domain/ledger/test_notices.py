@@ -64,23 +64,23 @@ def test_only_the_latest_of_several_missed_notices_about_one_day_is_due():
 
 def test_the_next_notice_is_that_of_the_next_smaller_number_of_days_before_the_expiry():
     expiry = at("2026-03-31T12:00Z")
-    assert schedule().next_of(expiry, after=at("2026-02-01T00:00Z")) == at("2026-03-01T09:00Z")
-    assert schedule().next_of(expiry, after=at("2026-03-01T09:00Z")) == at("2026-03-24T09:00Z")
-    assert schedule().next_of(expiry, after=at("2026-03-24T09:00Z")) is None
+    assert schedule().next_notice_at(expiry, after=at("2026-02-01T00:00Z")) == at("2026-03-01T09:00Z")
+    assert schedule().next_notice_at(expiry, after=at("2026-03-01T09:00Z")) == at("2026-03-24T09:00Z")
+    assert schedule().next_notice_at(expiry, after=at("2026-03-24T09:00Z")) is None
     # A notice on the day itself is due at 08:00 in UTC, which has to be before the expiry.
-    assert schedule(daysBefore=[0]).next_of(at("2026-03-31T08:00Z"), after=at("2026-03-01T00:00Z")) is None
-    assert schedule(daysBefore=[0]).next_of(expiry, after=at("2026-03-01T00:00Z")) == at("2026-03-31T08:00Z")
-    assert schedule(daysBefore=[0]).next_of(at("2026-03-31T07:00Z"), after=at("2026-03-01T00:00Z")) is None
+    assert schedule(daysBefore=[0]).next_notice_at(at("2026-03-31T08:00Z"), after=at("2026-03-01T00:00Z")) is None
+    assert schedule(daysBefore=[0]).next_notice_at(expiry, after=at("2026-03-01T00:00Z")) == at("2026-03-31T08:00Z")
+    assert schedule(daysBefore=[0]).next_notice_at(at("2026-03-31T07:00Z"), after=at("2026-03-01T00:00Z")) is None
 
 
 def test_the_window_of_notices_has_the_expiries_of_whole_local_days():
-    begin, end = schedule().window(days_before=7, after=at("2026-03-01T08:00Z"), until=at("2026-03-02T12:00Z"))
+    begin, end = schedule().expiry_range(days_before=7, after=at("2026-03-01T08:00Z"), until=at("2026-03-02T12:00Z"))
     assert (begin, end) == (at("2026-03-07T23:00Z"), at("2026-03-09T23:00Z"))
-    begin, end = schedule().window(days_before=7, after=at("2026-03-01T09:00Z"), until=at("2026-03-02T12:00Z"))
+    begin, end = schedule().expiry_range(days_before=7, after=at("2026-03-01T09:00Z"), until=at("2026-03-02T12:00Z"))
     assert (begin, end) == (at("2026-03-08T23:00Z"), at("2026-03-09T23:00Z"))
-    begin, end = schedule().window(days_before=7, after=at("2026-03-01T12:00Z"), until=at("2026-03-02T12:00Z"))
+    begin, end = schedule().expiry_range(days_before=7, after=at("2026-03-01T12:00Z"), until=at("2026-03-02T12:00Z"))
     assert (begin, end) == (at("2026-03-08T23:00Z"), at("2026-03-09T23:00Z"))
-    assert schedule().bounds(date(2026, 3, 29)) == (at("2026-03-28T23:00Z"), at("2026-03-29T22:00Z"))
+    assert schedule().bounds_of_day(date(2026, 3, 29)) == (at("2026-03-28T23:00Z"), at("2026-03-29T22:00Z"))
 
 
 def test_the_amounts_of_a_day_are_added_up_by_wallet():

@@ -9,7 +9,7 @@ import pytest
 
 from domain.ledger.allocation import Allocator
 from domain.ledger.lots import Lot, LotUse, RestoreLots
-from domain.ledger.postings import Details, Holding, Stored
+from domain.ledger.postings import Details, Holding, StoredTransaction
 from domain.ledger.records import BURN, REVERT, SETTLED
 from domain.ledger.refusals import AlreadyReverted, SupplyExceeded
 from domain.ledger.session import LedgerSession
@@ -45,7 +45,7 @@ def burn(amount=100, **values):
         "pending_expires_at": None,
         "entry_count": 2,
     }
-    return Stored(**plain | values)
+    return StoredTransaction(**plain | values)
 
 
 def refund(ledger, payment, points, money, key="k"):
@@ -57,7 +57,7 @@ def restored_amounts(step):
     """(amounts that return, and new uses of the partly reverted burn, both by id of the lot)."""
     [move] = step.lot_moves
     assert isinstance(move, RestoreLots)
-    returned_amounts = {use.ledger_lot_id: use.amount for use in move.returned}
+    returned_amounts = {use.ledger_lot_id: use.amount for use in move.returned_uses}
     return returned_amounts, {use.ledger_lot_id: use.amount for use in move.changed_uses}
 
 
@@ -140,9 +140,9 @@ def test_a_refund_to_an_expired_lot_gets_a_new_lot_if_the_account_has_restored_e
     ledger, payment = session(reviving_account), burn(uses=(LotUse(1, Decimal(60), NOON - DAY), NEVER))
     step = refund(ledger, payment, points=50, money=5)
     restored_lots, new_lot = step.lot_moves
-    assert {use.ledger_lot_id: use.amount for use in restored_lots.returned} == {3: 20}
+    assert {use.ledger_lot_id: use.amount for use in restored_lots.returned_uses} == {3: 20}
     # The 30 points of the expired lot 1 go to a new lot.
-    assert {use.ledger_lot_id: use.amount for use in restored_lots.spent} == {1: 30}
+    assert {use.ledger_lot_id: use.amount for use in restored_lots.spent_uses} == {1: 30}
     assert (new_lot.amount, new_lot.expires_at) == (30, NOON + 30 * DAY)
     assert ledger.holding(ANA, 1).current == 50
 

@@ -15,7 +15,16 @@ import pytest
 
 from domain.ledger.allocation import Allocator
 from domain.ledger.lots import Lot, LotUse
-from domain.ledger.postings import Capture, Details, Fiat, Holding, Posting, Stored, position_of, temporary_id
+from domain.ledger.postings import (
+    Capture,
+    Details,
+    Fiat,
+    Holding,
+    Posting,
+    StoredTransaction,
+    position_of,
+    temporary_id,
+)
 from domain.ledger.records import BURN, MINT, PENDING, REVERTED, SETTLED, TRANSFER
 from domain.ledger.refusals import (
     AccountInactive,
@@ -76,7 +85,7 @@ class RandomSteps:
         self.holdings: dict = {}
         self.issued: dict = {}
         self.lots: list[Lot] = []
-        self.stored: dict[int, Stored] = {}
+        self.stored: dict[int, StoredTransaction] = {}
         self.ids = count(1)
         # What partial reverts have reverted of each mint.
         self.returned: dict[int, Decimal] = {}
@@ -184,7 +193,7 @@ class RandomSteps:
 
     def remember(self, number: int, step: Posting) -> None:
         """Store the transaction that a step posts."""
-        self.stored[number] = Stored(
+        self.stored[number] = StoredTransaction(
             ledger_transaction_id=number,
             ledger_account_id=step.account.ledger_account_id,
             transaction_type=step.transaction_type,

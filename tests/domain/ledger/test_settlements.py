@@ -123,7 +123,7 @@ def test_a_captured_burn_keeps_the_lots_of_its_amount_and_releases_the_others():
     step = ledger.capture(stored_transaction(status=PENDING, uses=uses), TRACKED, Decimal(6))
     [move] = step.lot_moves
     assert isinstance(move, SettleLots)
-    assert (move.kept, move.released) == (uses[:1], uses[1:])
+    assert (move.kept_uses, move.released_uses) == (uses[:1], uses[1:])
 
 
 @pytest.mark.parametrize("expired_at", [NOON, NOON - DAY])
@@ -247,7 +247,7 @@ def test_a_revert_does_not_take_the_expired_part_of_a_mint():
     assert ledger.revert(stored_transaction(MINT, amount=10, expired=Decimal(3)), POINTS, KEY).amount == 10 - 3
     ledger_of_lots = session(TRACKED, ana=amounts(current=30))
     ledger_of_lots.expire(TRACKED, ANA, (LotUse(5, Decimal(4)),), moment=NOON, key="expiry")
-    assert ledger_of_lots.revert(stored_transaction(MINT, amount=10, lots=(5,)), TRACKED, KEY).amount == 10 - 4
+    assert ledger_of_lots.revert(stored_transaction(MINT, amount=10, lot_ids=(5,)), TRACKED, KEY).amount == 10 - 4
 
 
 def test_a_reverted_burn_restores_the_lots_that_expire_last_first():
@@ -257,8 +257,8 @@ def test_a_reverted_burn_restores_the_lots_that_expire_last_first():
     [move] = step.lot_moves
     assert isinstance(move, RestoreLots)
     # 5 of the 10 points repay debt, and only the other 5 return to the lots.
-    assert [(use.ledger_lot_id, use.amount) for use in move.returned] == [(1, 1), (2, 4)]
-    assert move.extra == 0
+    assert [(use.ledger_lot_id, use.amount) for use in move.returned_uses] == [(1, 1), (2, 4)]
+    assert move.new_lot_amount == 0
 
 
 def test_lots_give_the_part_of_a_reverted_mint_that_does_not_become_debt():
@@ -377,7 +377,7 @@ def test_points_that_a_burn_took_from_an_overdraft_return_in_a_new_lot():
     ledger.tier_keys_of_mint = lambda *mint: ["gold"] if mint == (ANA, NOON, NOON) else []
     uses = (LotUse(1, Decimal(6), NOON + DAY),)
     [move] = ledger.revert(stored_transaction(uses=uses), by_tier, KEY).lot_moves
-    assert (move.wallet_id, move.returned, move.extra) == (ANA, uses, 4)
+    assert (move.wallet_id, move.returned_uses, move.new_lot_amount) == (ANA, uses, 4)
     assert move.expires_at == NOON.replace(month=NOON.month + 2)
 
 

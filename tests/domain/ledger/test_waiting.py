@@ -305,12 +305,12 @@ class TestConfirmations:
 def test_points_that_expire_on_arrival_are_no_part_of_what_is_left_of_their_mint():
     ledger = session(at=NOON + 2 * DAY, pending_credit=Decimal(100))
     capture = ledger.make_available(waiting(), POINTS)
-    assert ledger.left_of(capture) == 100
+    assert ledger.unexpired_amount_of(capture) == 100
     ledger.expire_arrived(capture, Decimal(30), ledger.at)
-    assert ledger.left_of(capture) == 100 - 30
+    assert ledger.unexpired_amount_of(capture) == 100 - 30
     assert balance_and_pending(ledger) == (100 - 30, 0)
     [move] = ledger.steps[-1].lot_moves
-    assert (move.wallet_id, move.amount, move.first_transaction_id, move.expires) == (ANA, 30, STORED_ID, True)
+    assert (move.wallet_id, move.amount, move.first_transaction_id, move.is_expiry) == (ANA, 30, STORED_ID, True)
     # A revert of the mint takes only the other 70.
     settled_mint = waiting(status=SETTLED, amount=Decimal(100))
     assert ledger.revert(settled_mint, POINTS, details("revert")).amount == 70

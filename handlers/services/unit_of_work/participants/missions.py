@@ -274,7 +274,7 @@ class MissionWork:
         granted_amount, refusal = ledger.within_max_balance(account, wallet_id, amount)
         wait = None
         if granted_amount:
-            terms = Availability.named_by(mission)
+            terms = Availability.from_fields_of(mission)
             try:
                 wait = ledger.mint(account, wallet_id, granted_amount, details, expires_at, availability=terms).wait
             except Refusal as failure:

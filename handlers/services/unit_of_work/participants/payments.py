@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from domain.events import AUTHORIZE
-from domain.ledger.postings import Details, Fiat, Posting, Stored
+from domain.ledger.postings import Details, Fiat, Posting, StoredTransaction
 from domain.ledger.records import PENDING, REVERTED, SETTLED, LedgerAccount
 from domain.ledger.session.fiat_values import rest_of
 from domain.orders import CREATED, POINTS, UNDONE, Order
@@ -175,7 +175,7 @@ class PaymentWork(Participant):
     def _paid_points(self, key: str) -> PaidPoints:
         """The rate of a captured payment, the value refunded so far, and the points and the value still paid."""
         payment, ledger = self._payments[key], self._unit.ledger
-        transaction: Stored = self._transactions[payment.ledger_transaction_id]
+        transaction: StoredTransaction = self._transactions[payment.ledger_transaction_id]
         refunded_value = ledger.fiat_returned_of(transaction)
         paid_value = rest_of(transaction.fiat_value, refunded_value) or Decimal(0)
         still_paid = Tendered(ledger.unreverted_of(transaction), paid_value)

@@ -269,7 +269,7 @@ class ReferralWork(Participant):
         granted_amount, refusal_of_rest = ledger.within_max_balance(account, wallet_id, reward.points)
         if refusal_of_rest is not None and not granted_amount:
             return granted_amount, refusal_of_rest, None
-        terms = Availability.named_by(ready_program.program)
+        terms = Availability.from_fields_of(ready_program.program)
         minted = ledger.mint(account, wallet_id, granted_amount, details, availability=terms)
         return granted_amount, refusal_of_rest, minted.wait
 
