@@ -27,7 +27,7 @@ class LimitBudget:
     def __init__(self, event: EventFacts, counters: Counters) -> None:
         self._event = event
         self._counters = counters
-        # Results of `date_within_cooldown`, `of` and `limit_exhausted_before`, computed once for each campaign id.
+        # Results of `date_within_cooldown`, `limits_of` and `limit_exhausted_before`, computed once, by campaign id.
         self._dates_within_cooldown: dict[int, datetime | None] = {}
         self._limits: dict[int, EventLimits] = {}
         self._exhausted_before: dict[int, EventLimit | None] = {}
@@ -47,9 +47,9 @@ class LimitBudget:
         self._counters.rollback_to(counters_savepoint)
         del self.alerts[alert_count:]
 
-    def of(self, campaign: CompiledCampaign) -> EventLimits:
+    def limits_of(self, campaign: CompiledCampaign) -> EventLimits:
         """The limits of a campaign for this event; limits of money in another currency do not apply."""
-        campaign_id, event = campaign.campaign.campaign_id, self._event
+        campaign_id, event = campaign.record.campaign_id, self._event
         limits = self._limits.get(campaign_id)
         if limits is None:
             event_limits = [
@@ -61,22 +61,22 @@ class LimitBudget:
                 for rule in campaign.limits
                 if rule.type != MONEY or event.currency in (None, rule.currency)
             ]
-            limits = EventLimits(campaign_id, campaign.campaign.campaign_key, tuple(event_limits))
+            limits = EventLimits(campaign_id, campaign.record.campaign_key, tuple(event_limits))
             self._limits[campaign_id] = limits
         return limits
 
     def limit_exhausted_before(self, campaign: CompiledCampaign) -> EventLimit | None:
         """The limit of transactions that was exhausted before this event; None if there is none."""
-        campaign_id = campaign.campaign.campaign_id
+        campaign_id = campaign.record.campaign_id
         if campaign_id not in self._exhausted_before:
-            self._exhausted_before[campaign_id] = self.of(campaign).first_exhausted(self._counters)
+            self._exhausted_before[campaign_id] = self.limits_of(campaign).first_exhausted(self._counters)
         return self._exhausted_before[campaign_id]
 
     def date_within_cooldown(self, campaign: CompiledCampaign) -> datetime | None:
         """The date of another event within the cooldown on which the campaign had an effect; None if there is none."""
         if campaign.cooldown is None:
             return None
-        campaign_id = campaign.campaign.campaign_id
+        campaign_id = campaign.record.campaign_id
         if campaign_id not in self._dates_within_cooldown:
             self._dates_within_cooldown[campaign_id] = self._counters.applications.last_within_cooldown(
                 campaign_id, self._event.member_id, self._event.at, campaign.cooldown, campaign.zone
@@ -90,17 +90,17 @@ class LimitBudget:
 
     def remaining(self, campaign: CompiledCampaign, use: LimitUse) -> tuple[Decimal, EventLimit | None]:
         """The part of a use that the limits allow, and the strictest limit; None if they allow all of it."""
-        return self.of(campaign).remaining(use, self._counters) if campaign.limits else (use.amount, None)
+        return self.limits_of(campaign).remaining(use, self._counters) if campaign.limits else (use.amount, None)
 
     def count(self, campaign: CompiledCampaign, *uses: LimitUse) -> None:
         """Count what an effect uses."""
         if campaign.limits:
             for use in uses:
-                self.alerts += self.of(campaign).count(use, self._counters)
+                self.alerts += self.limits_of(campaign).count(use, self._counters)
 
     def count_event(self, campaign: CompiledCampaign) -> None:
         """Count the event for the limits and the cooldown of a campaign, once for all effects of the campaign."""
-        campaign_id = campaign.campaign.campaign_id
+        campaign_id = campaign.record.campaign_id
         if campaign.limits and campaign_id not in self._counted_campaign_ids:
             self._counted_campaign_ids.add(campaign_id)
             self.count(campaign, ONE_TRANSACTION)

@@ -51,11 +51,11 @@ class CompiledEffect:
 class CompiledAction:
     """An action with its compiled effects and rule (None always holds); `node` is the rule's tree, for explanations.
 
-    `fault` is the reason why an action that was saved by an earlier release cannot be compiled any more: it fails at
-    every event. `stacking` is the group of the action.
+    `fault` is the reason why an action that an earlier release saved no longer compiles: it fails at every event.
+    `stacking` is the group of the action.
     """
 
-    action: Action
+    record: Action
     node: Node | None
     rule: Program | None
     effects: tuple[CompiledEffect, ...]
@@ -71,7 +71,7 @@ class CompiledCampaign:
     in the time zone `zone`.
     """
 
-    campaign: Campaign
+    record: Campaign
     actions: tuple[CompiledAction, ...]
     limits: tuple[LimitRule, ...]
     main_account: LedgerAccount | None
@@ -99,7 +99,7 @@ def compile_campaign(
         event_type for event_type in (campaign.event_type, *campaign.enabled_topics) if event_type is not None
     )
     return CompiledCampaign(
-        campaign=campaign,
+        record=campaign,
         actions=tuple(actions),
         limits=limits,
         main_account=main_account,
@@ -115,18 +115,18 @@ def compile_action(
 ) -> CompiledAction:
     """Compile a stored action; if it can no longer be compiled, it gets a `fault`, and other actions still run.
 
-    If rules and effects are equal to those of the `previous` version, what was compiled is reused. `groups` are the
+    The compiled parts of the `previous` version are reused if rules and effects have not changed. `groups` are the
     stacking groups by key.
     """
     stacking = stacking_of(action, groups)
-    if previous is not None and (previous.action.rules, previous.action.effects) == (action.rules, action.effects):
-        return replace(previous, action=action, stacking=stacking)
+    if previous is not None and (previous.record.rules, previous.record.effects) == (action.rules, action.effects):
+        return replace(previous, record=action, stacking=stacking)
     try:
         node, rule = compile_rules(action.rules)
         return CompiledAction(action, node, rule, compile_effects(action.effects), stacking=stacking)
     except InvalidRequest as refusal:
         return CompiledAction(
-            action=action, node=None, rule=None, effects=(), fault=refusal.faults[0].detail, stacking=stacking
+            record=action, node=None, rule=None, effects=(), fault=refusal.faults[0].detail, stacking=stacking
         )
 
 
@@ -165,8 +165,7 @@ def compile_rules(rules: Mapping[str, Any]) -> tuple[Node | None, Program | None
             [FieldFault("rules has both an expression and a node; send one of them", pointer="/rules")]
         )
     [(form, source)] = rules.items()
-    node, program = _compile(source, form == "node", BOOL, f"/rules/{form}")
-    return node, program
+    return _compile(source, BOOL, f"/rules/{form}", is_tree=form == "node")
 
 
 def compile_effects(effects: Mapping[str, Any]) -> tuple[CompiledEffect, ...]:
@@ -246,7 +245,8 @@ def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer
         raise InvalidRequest([FieldFault(f"{parameter.id} needs either a value or an expression", pointer=pointer)])
     if "expression" in param:
         environment = ITEM_ENVIRONMENT if parameter.is_of_items else ENVIRONMENT
-        _, program = _compile(param["expression"], False, parameter.type, f"{pointer}/expression", environment)
+        source, pointer_of_source = param["expression"], f"{pointer}/expression"
+        _, program = _compile(source, parameter.type, pointer_of_source, environment, is_tree=False)
         return CompiledParameter(parameter, program=program)
     value = parameter_value(parameter, param["value"])
     if value is WRONG_KIND:
@@ -255,7 +255,7 @@ def _compile_param(parameter: EffectParameter, param: Mapping[str, Any], pointer
 
 
 def _compile(
-    source: Any, is_tree: bool, result_type: Type, pointer: str, environment: Environment = ENVIRONMENT
+    source: Any, result_type: Type, pointer: str, environment: Environment = ENVIRONMENT, *, is_tree: bool
 ) -> tuple[Node, Program]:
     """Compile an expression, from a JSON tree or from text; faults point to `pointer`."""
     try:
@@ -330,16 +330,15 @@ class EvaluationPlan:
     def of(cls, campaigns: Iterable[CompiledCampaign]) -> EvaluationPlan:
         """The plan of these campaigns."""
         all_campaigns = tuple(campaigns)
-        # By the group of the turn, after False for exclusive campaigns, which come first, or True.
-        by_turn: dict[tuple[bool, Stacking | int], list[CampaignAction]] = {}
+        # A turn is for exclusive campaigns or for others, and for a group of actions, or one action by its id.
+        members_by_turn: dict[tuple[bool, Stacking | int], list[CampaignAction]] = {}
         actions = [(campaign, action) for campaign in all_campaigns for action in campaign.actions]
         for campaign, action in sorted(actions, key=_order_of_evaluation):
-            stacking, is_exclusive = action.stacking, campaign.campaign.exclusive
-            # An action that shares no turn gets its own, by its id.
-            group = stacking if stacking is not None and stacking.shares_turn else action.action.action_id
-            by_turn.setdefault((not is_exclusive, group), []).append((campaign, action))
-        turns = sorted(by_turn.items(), key=lambda turn: turn[0][0])
-        return cls(all_campaigns, tuple(Turn(tuple(members), _contest_of(group)) for (_, group), members in turns))
+            stacking = action.stacking
+            group = stacking if stacking is not None and stacking.shares_turn else action.record.action_id
+            members_by_turn.setdefault((campaign.record.exclusive, group), []).append((campaign, action))
+        turns = [Turn(tuple(members), _contest_of(group)) for (_, group), members in members_by_turn.items()]
+        return cls(all_campaigns, tuple(turns))
 
 
 MAX_PLANS = 100
@@ -370,7 +369,7 @@ class EvaluationPlans:
         """The plans with only the campaigns that have these keys."""
         requested_keys = set(campaign_keys)
         return EvaluationPlans(
-            campaign for campaign in self.campaigns if campaign.campaign.campaign_key in requested_keys
+            campaign for campaign in self.campaigns if campaign.record.campaign_key in requested_keys
         )
 
 
@@ -379,8 +378,7 @@ def _contest_of(group: Stacking | int) -> Stacking | None:
     return group if isinstance(group, Stacking) and group.is_contest else None
 
 
-def _order_of_evaluation(pair: CampaignAction) -> tuple[int, int, int, int]:
-    """The sort key of an action in a plan."""
-    campaign, action = pair
-    record = action.action
-    return record.priority, campaign.campaign.campaign_id, record.action_index, record.action_id
+def _order_of_evaluation(pair: CampaignAction) -> tuple[bool, int, int, int, int]:
+    """The sort key of an action in a plan: exclusive campaigns first, then by priority, campaign and index."""
+    campaign, action = pair[0].record, pair[1].record
+    return not campaign.exclusive, action.priority, campaign.campaign_id, action.action_index, action.action_id

@@ -23,7 +23,7 @@ from domain.profiles import visible_profile
 
 # The fields of variables that are computed below; all other fields are read from a record.
 _COMPUTED = frozenset({"tags", "items", "payments", "moneyTotal", "profile", *ORDER_FIELDS})
-# Names in expressions, with the names of the fields of the record.
+# The fields of each variable that are read from a record: the name in expressions, and the name in the record.
 _ORDER, _ITEM, _MEMBER = (
     [(name, field_name(name)) for name in variable.fields if name not in _COMPUTED]
     for variable in (ORDER, ITEM, MEMBER)
@@ -177,8 +177,8 @@ class EventFacts:
         return Occasion(self.at, self.location_zone)
 
 
-class Performed(NamedTuple):
-    """The result of an effect: its amount and worth in money, if any, and further fields of the response.
+class ExecutorResult(NamedTuple):
+    """The report of an executor about an effect: amount and worth in money, if any, and further fields of a response.
 
     `refusal` is the reason why a part of the amount was not executed; None if all of it was.
     """
@@ -189,12 +189,12 @@ class Performed(NamedTuple):
     refusal: Refusal | None = None
 
 
-Executor = Callable[[EventFacts, Mapping[str, Any]], Performed | None]
+Executor = Callable[[EventFacts, Mapping[str, Any]], ExecutorResult | None]
 """Executes an effect with these parameters, or raises a Refusal without having changed anything."""
 
 # The limits of a JSON object: its values in all levels, the characters of its texts and names, and its levels.
 MAX_VALUES, MAX_CHARACTERS, MAX_LEVELS = 1000, 50_000, 20
-# Every JSON reader can hold numbers up to this exponent; an expression can produce larger ones.
+# Every JSON reader can hold numbers up to this power of ten; an expression can produce larger ones.
 MAX_EXPONENT = 300
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from domain.campaigns.cooldowns import Applications
 from domain.retries import StartOver
 
+# The ids in keys of counters that are not for a single member, account or campaign.
 ALL_MEMBERS = 0
 ALL_ACCOUNTS = 0
 ALL_CAMPAIGNS = 0
@@ -92,9 +93,9 @@ class LockedCounter:
     """A stored counter that the unit of work has locked: all its rows, or only the row of one `part`.
 
     `used` is what the locked rows have counted, by part; part 0 is the row of the counter itself. `parts` is the number
-    of parts of a split counter. A part may count up to its `quota`, so that the counter does not reach the amount
-    `until` unnoticed. `alerts` are the names of the reported alerts; `waits` is the number of transactions that have
-    waited for the counter since it was split last.
+    of parts of a split counter. A part may count up to its `quota`; all parts together stay below the amount `until`,
+    which is the limit or the amount of the next alert. `alerts` are the names of the reported alerts; `waits` is the
+    number of transactions that have waited for the counter since it was split last.
     """
 
     used: Mapping[int, Decimal]
@@ -210,10 +211,10 @@ class Counters:
     def changes(self) -> list[CounterRow]:
         """The rows to be stored."""
         totals: dict[CounterKey, Decimal] = {}
-        largest: dict[CounterKey, Decimal] = {}
+        largest_amounts: dict[CounterKey, Decimal] = {}
         for key, amount, *_ in self.count_log:
             totals[key] = totals.get(key, ZERO) + amount
-            largest[key] = max(largest.get(key, ZERO), amount)
+            largest_amounts[key] = max(largest_amounts.get(key, ZERO), amount)
         # A split counter that is locked as a whole gets new quotas or is joined, even if nothing was counted.
         zeros = {key: ZERO for key, counter in self.locked.items() if counter.parts and not counter.part}
         rows: list[CounterRow] = []
@@ -225,22 +226,23 @@ class Counters:
                 rows.append(CounterRow(key, counter.part, amount, 0, counter.quota, counter.until))
             else:
                 counter = replace(counter, alerts=(*counter.alerts, *self._alerts.get(key, ())))
-                rows += _merge_and_split(key, counter, amount, self._ceilings.get(key), largest.get(key, ZERO))
+                largest_amount = largest_amounts.get(key, ZERO)
+                rows += _merge_and_split(key, counter, amount, self._ceilings.get(key), largest_amount)
         return rows
 
 
 def _merge_and_split(
-    key: CounterKey, counter: LockedCounter, amount: Decimal, ceiling: Ceiling | None, largest: Decimal
+    key: CounterKey, counter: LockedCounter, amount: Decimal, ceiling: Ceiling | None, largest_amount: Decimal
 ) -> Sequence[CounterRow]:
     """The rows of a counter that is locked as a whole: row 0 takes over the counts of all parts.
 
-    The parts start again from zero with new quotas, or have none. A counter without parts is split if many transactions
-    have waited for it. `amount` is the sum of the new counts, `largest` the largest of them.
+    The parts start again from zero, with a new quota or with none. A counter without parts is split if many
+    transactions have waited for it. `amount` is the sum of the new counts, `largest_amount` the largest of them.
     """
     used_amount = counter.total + amount
     split = None
     if ceiling is not None and (counter.parts or counter.waits >= _WAITS_BEFORE_SPLIT):
-        split = _split_of(used_amount, ceiling.next_amount(counter.alerts), RESERVE * ceiling.limit, largest)
+        split = _split_of(used_amount, ceiling.next_amount(counter.alerts), RESERVE * ceiling.limit, largest_amount)
     parts = 0 if split is None else split.parts
     waits = 0 if counter.parts or parts else counter.waits
     change = used_amount - counter.used.get(0, ZERO)
@@ -256,21 +258,23 @@ def _merge_and_split(
 
 
 class _Split(NamedTuple):
-    """The number of parts of a counter, the quota of each, and the amount up to which they may count together."""
+    """The number of parts of a counter, the quota of each, and the amount that they do not reach together."""
 
     parts: int
     quota: Decimal
     until: Decimal
 
 
-def _split_of(used_amount: Decimal, next_threshold: Decimal, reserve: Decimal, largest: Decimal) -> _Split | None:
+def _split_of(
+    used_amount: Decimal, next_threshold: Decimal, reserve: Decimal, largest_amount: Decimal
+) -> _Split | None:
     """The parts that share the amount left until the next alert or the limit, less a reserve; None if it is too small.
 
-    `largest` is the largest amount counted now.
+    `largest_amount` is the largest amount counted now.
     """
-    if largest <= 0:
+    if largest_amount <= 0:
         return None
     free_amount = next_threshold - used_amount - reserve
-    parts = min(MAX_PARTS, int(free_amount / (_MIN_COUNTS_OF_PART * largest)))
+    parts = min(MAX_PARTS, int(free_amount / (_MIN_COUNTS_OF_PART * largest_amount)))
     # One part would only move the waiting from row 0 to the part.
     return _Split(parts, free_amount / parts, next_threshold) if parts > 1 else None

@@ -82,7 +82,7 @@ class Discount:
 
 
 class DiscountShare(NamedTuple):
-    """The part of a computed discount that is taken off these items."""
+    """The part of a computed discount that is taken off the items with these indexes."""
 
     discount: Discount
     items: Collection[int]
@@ -128,7 +128,8 @@ class Basket:
             ]
             requested = sum(amounts, _ZERO)
             # The share of each item is its own amount, cut to what the item has left.
-            weights = limits = [min(amount, limit) for amount, limit in zip(amounts, limits, strict=True)]
+            limits = [min(amount, limit) for amount, limit in zip(amounts, limits, strict=True)]
+            weights = limits
         else:
             weights = [base_totals[index] for index in indexes]
             base_total = self.total if terms.base == INITIAL else self.remaining_total

@@ -23,9 +23,9 @@ from domain.campaigns.outcomes import (
     PARTIAL,
     SKIPPED,
     ZERO,
-    Done,
     EffectGrant,
     EffectOutcome,
+    EffectResult,
     Evaluation,
     Explanation,
     LimitReached,
@@ -62,7 +62,7 @@ class _Competitor(NamedTuple):
 
     campaign: CompiledCampaign
     action: CompiledAction
-    computed: Sequence[ComputedEffect]
+    effects: Sequence[ComputedEffect]
     bid: Bid
 
 
@@ -127,11 +127,11 @@ class Evaluator:
         """Evaluate all actions of the campaigns that apply, in the order of the plan."""
         first_count = self._first_count = len(self._counters.count_log)
         for campaign in plan.campaigns:
-            violated = first_violated(campaign.restrictions, self._event)
-            if violated is not None:
-                self._blocked_campaign_ids.add(campaign.campaign.campaign_id)
+            restriction = first_violated(campaign.restrictions, self._event)
+            if restriction is not None:
+                self._blocked_campaign_ids.add(campaign.record.campaign_id)
                 if self._explaining:
-                    self._explain(campaign, None, why=violated.reason(self._event))
+                    self._explain(campaign, None, why=restriction.reason(self._event))
                 continue
             if self._explaining:
                 self._explain(campaign, None, why=None)
@@ -140,20 +140,23 @@ class Evaluator:
                 self._explain(campaign, idle, why)
         for actions, contest in plan.turns:
             if contest is not None:
-                self._decide(contest, [pair for pair in actions if self._may_apply(*pair) and self._holds(*pair)])
+                self._decide(contest, [pair for pair in actions if self._may_apply(*pair) and self._check_rule(*pair)])
                 continue
             for campaign, action in actions:
-                if self._may_apply(campaign, action) and self._holds(campaign, action):
+                if self._may_apply(campaign, action) and self._check_rule(campaign, action):
                     self._apply(campaign, action, list(map(self._compute, action.effects)))
-        self._evaluation.counted = self._counters.count_log[first_count:]
+        self._evaluation.counts = self._counters.count_log[first_count:]
         self._evaluation.cooldown_campaign_ids = self._limit_budget.cooldown_campaign_ids
         self._evaluation.alerts = self._limit_budget.alerts
-        self._evaluation.limit_discarded = self._points.cut_by_limits
+        self._evaluation.limit_discarded = self._points.limit_discarded
         return self._evaluation
 
     def _may_apply(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:
-        """True unless a restriction of the campaign, or the result of an earlier action, excludes the action."""
-        campaign_id, stacking = campaign.campaign.campaign_id, action.stacking
+        """Return whether the action may apply; if the result of an earlier action excludes it, report why.
+
+        A restriction of the campaign was reported before.
+        """
+        campaign_id, stacking = campaign.record.campaign_id, action.stacking
         if campaign_id in self._blocked_campaign_ids:
             return False
         if campaign_id in self._aborted_campaign_ids:
@@ -165,15 +168,15 @@ class Evaluator:
             why = Reason("EXCLUSIVE_GROUP", label, stacking.name)
         else:
             return True
-        self._explain(campaign, action.action, why)
+        self._explain(campaign, action.record, why)
         return False
 
-    def _holds(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:
-        """True if the rule of an action holds; then close its group, if only the first action of the group applies.
+    def _check_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:
+        """Return whether the rule of an action holds; then close its group, if only the first of the group applies.
 
         By the action's settings, a rule that is false or fails ends the campaign.
         """
-        record, stacking = action.action, action.stacking
+        record, stacking = action.record, action.stacking
         self._budget.zone = campaign.zone
         holds = self._evaluate_rule(campaign, action)
         if holds:
@@ -182,32 +185,32 @@ class Evaluator:
             return True
         is_ended = record.abort_evaluation_on_error if holds is None else record.abort_evaluation_if_false
         if is_ended:
-            self._aborted_campaign_ids.add(campaign.campaign.campaign_id)
+            self._aborted_campaign_ids.add(campaign.record.campaign_id)
         self._explain_rule(campaign, action)
         return False
 
     def _decide(self, contest: Stacking, actions: Sequence[CampaignAction]) -> None:
-        """Let all actions of a stacking group compete at this point of the evaluation; apply the winners."""
+        """Let the actions of a stacking group compete; apply the winners."""
         competitors: list[_Competitor] = []
         for campaign, action in actions:
             self._budget.zone = campaign.zone
-            computed = list(map(self._compute, action.effects))
-            blocked = self._effects.blocked_by(campaign, computed)
-            if blocked is None:
-                bid = self._effects.compute_bid(campaign, action, computed)
-                competitors.append(_Competitor(campaign, action, computed, bid))
+            effects = list(map(self._compute, action.effects))
+            refusal_and_reason = self._effects.refusal_of(campaign, effects)
+            if refusal_and_reason is None:
+                bid = self._effects.compute_bid(campaign, action, effects)
+                competitors.append(_Competitor(campaign, action, effects, bid))
             else:
-                self._skip(campaign, action, computed, *blocked)
+                self._skip(campaign, action, effects, *refusal_and_reason)
         verdict = decide(contest, [competitor.bid for competitor in competitors])
         for position, competitor in enumerate(competitors):
             campaign, action, bid = competitor.campaign, competitor.action, competitor.bid
             if position not in verdict.won_items:
                 why = beaten_by(bid, competitors[verdict.beaten[position]].bid)
-                self._explain(campaign, action.action, why, self._trace(campaign, action))
+                self._explain(campaign, action.record, why, self._trace(campaign, action))
             # Checked again, since an earlier winner may exclude this one.
             elif self._may_apply(campaign, action):
                 items = verdict.won_items[position]
-                self._apply(campaign, action, competitor.computed, None if items is None else WonItems(bid, items))
+                self._apply(campaign, action, competitor.effects, None if items is None else WonItems(bid, items))
 
     def _evaluate_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> bool | None:
         """Return whether the rule holds, None if its evaluation failed; report the error."""
@@ -227,14 +230,14 @@ class Evaluator:
     ) -> None:
         """Report an error of an action's rule; `at` is the place of the failing part in the text, None if unknown."""
         if len(self._evaluation.errors) < MAX_ERRORS:
-            error = RuleError(campaign.campaign.campaign_id, action.action.action_id, message, at)
+            error = RuleError(campaign.record.campaign_id, action.record.action_id, message, at)
             self._evaluation.errors.append(error)
 
     def _apply(
         self,
         campaign: CompiledCampaign,
         action: CompiledAction,
-        computed: Sequence[ComputedEffect],
+        effects: Sequence[ComputedEffect],
         won_items: WonItems | None = None,
     ) -> None:
         """Execute the effects of an action whose rule holds, unless the cooldown or a limit of the campaign forbids it.
@@ -242,15 +245,15 @@ class Evaluator:
         After a contest for single items, discounts apply only to the `won_items` of the action. If the campaign is
         re-evaluated on returns, what each effect granted is recorded for a later partial return.
         """
-        blocked = self._effects.blocked_by(campaign, computed, won_items)
-        if blocked is not None:
-            self._skip(campaign, action, computed, *blocked)
+        refusal_and_reason = self._effects.refusal_of(campaign, effects, won_items)
+        if refusal_and_reason is not None:
+            self._skip(campaign, action, effects, *refusal_and_reason)
             return
         if self._explaining:
-            self._explain(campaign, action.action, why=None, trace=self._trace(campaign, action))
-        is_reevaluated = campaign.campaign.on_return == REEVALUATE
+            self._explain(campaign, action.record, why=None, trace=self._trace(campaign, action))
+        is_reevaluated = campaign.record.on_return == REEVALUATE
         grants: list[EffectGrant] = []
-        for position, effect in enumerate(computed):
+        for position, effect in enumerate(effects):
             share = None if won_items is None else won_items.share(position)
             first_count = self._count_total if is_reevaluated else 0
             result = self._effects.execute(campaign, effect, share)
@@ -262,8 +265,8 @@ class Evaluator:
                     grants.append(grant)
             self._record_result(campaign, action, effect, result)
         if grants and self._event.context["order"] is not None:
-            self._evaluation.granted_actions.append(action_grants(campaign, action.action, grants, self._event))
-        if any(effect.effect_id in (MINT_POINTS, BURN_POINTS) for effect in computed):
+            self._evaluation.granted_actions.append(action_grants(campaign, action.record, grants, self._event))
+        if any(effect.effect_id in (MINT_POINTS, BURN_POINTS) for effect in effects):
             self._refresh_balances()
 
     @property
@@ -272,19 +275,19 @@ class Evaluator:
         return len(self._counters.count_log) - self._first_count
 
     def _record_result(
-        self, campaign: CompiledCampaign, action: CompiledAction, effect: ComputedEffect, result: Done
+        self, campaign: CompiledCampaign, action: CompiledAction, effect: ComputedEffect, result: EffectResult
     ) -> None:
         """Report the result of an effect, and let it decide about later actions.
 
         A failed effect ends the campaign if its action requires it. An executed effect counts for the limits on events,
         and excludes other campaigns if its own is exclusive.
         """
-        if result.status == FAILED and action.action.abort_evaluation_on_error:
-            self._aborted_campaign_ids.add(campaign.campaign.campaign_id)
+        if result.status == FAILED and action.record.abort_evaluation_on_error:
+            self._aborted_campaign_ids.add(campaign.record.campaign_id)
         if result.status in (EXECUTED, PARTIAL, AUTHORIZED):
             self._limit_budget.count_event(campaign)
-            if campaign.campaign.exclusive:
-                self._exclusive_campaign_id = campaign.campaign.campaign_id
+            if campaign.record.exclusive:
+                self._exclusive_campaign_id = campaign.record.campaign_id
         if result.discount is not None:
             self._evaluation.discount_total += result.discount.amount
         self._report(campaign, action, effect, result)
@@ -299,31 +302,31 @@ class Evaluator:
         self,
         campaign: CompiledCampaign,
         action: CompiledAction,
-        computed: Sequence[ComputedEffect],
+        effects: Sequence[ComputedEffect],
         refusal: CooldownActive | LimitReached,
         why: Reason,
     ) -> None:
         """Report the effects of an action as skipped because of a cooldown or a limit; `why` explains the `refusal`."""
         is_over_limit = isinstance(refusal, LimitReached)
-        self._explain(campaign, action.action, why, self._trace(campaign, action))
-        for effect in computed:
+        self._explain(campaign, action.record, why, self._trace(campaign, action))
+        for effect in effects:
             # Results report the sum of the points that limits cut off; points for a cooldown are not in it.
             if is_over_limit and effect.effect_id == MINT_POINTS and effect.fault is None:
                 self._points.discard(campaign, effect.params)
-            self._report(campaign, action, effect, Done(SKIPPED, effect.fault or refusal, ZERO))
+            self._report(campaign, action, effect, EffectResult(SKIPPED, effect.fault or refusal, ZERO))
 
     def _report(
         self,
         campaign: CompiledCampaign,
         action: CompiledAction,
         effect: ComputedEffect,
-        effect_result: Done,
+        effect_result: EffectResult,
     ) -> None:
         """Add the outcome of an effect to the evaluation."""
         self._evaluation.effects.append(
             EffectOutcome(
-                campaign=campaign.campaign,
-                action=action.action,
+                campaign=campaign.record,
+                action=action.record,
                 effect_id=effect.effect_id,
                 status=self._status_in_mode(effect_result.status),
                 error=None if effect_result.error is None else effect_result.error.as_problem(),
@@ -353,7 +356,7 @@ class Evaluator:
                 why = Reason(
                     trace_reason["code"], trace_reason["label"], trace_reason["actual"], tuple(trace_reason["at"])
                 )
-            self._explain(campaign, action.action, why, trace if self._tracing else None)
+            self._explain(campaign, action.record, why, trace if self._tracing else None)
 
     def _trace(self, campaign: CompiledCampaign, action: CompiledAction) -> Mapping[str, Any] | None:
         """The value of every part of the action's rule; None if no trace is requested or the action has no rule."""
@@ -378,4 +381,4 @@ class Evaluator:
     ) -> None:
         """In a dry run, report that an action applies, or `why` it does not; `action` None is the whole campaign."""
         if self._explaining:
-            self._evaluation.explanations.append(Explanation(campaign.campaign, action, why is None, why, trace))
+            self._evaluation.explanations.append(Explanation(campaign.record, action, why is None, why, trace))

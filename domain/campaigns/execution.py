@@ -10,7 +10,7 @@ from typing import Any
 from domain.calendar import instant_text
 from domain.campaigns.budgets import LimitBudget
 from domain.campaigns.compiled import WRONG_KIND, CompiledAction, CompiledCampaign, CompiledEffect, parameter_value
-from domain.campaigns.context import EventFacts, Executor, Performed
+from domain.campaigns.context import EventFacts, Executor, ExecutorResult
 from domain.campaigns.cooldowns import CooldownActive
 from domain.campaigns.counters import Counters
 from domain.campaigns.discounts import AMOUNT, PER_ORDER, Discount, DiscountShare, DiscountTerms
@@ -24,7 +24,7 @@ from domain.campaigns.outcomes import (
     SKIPPED,
     ZERO,
     BadParameter,
-    Done,
+    EffectResult,
     LimitReached,
     NothingToDo,
     Reason,
@@ -135,34 +135,36 @@ class EffectRunner:
         self._run_and_undo = run_and_undo
         self._is_trying = False
 
-    def execute(self, campaign: CompiledCampaign, effect: ComputedEffect, share: DiscountShare | None = None) -> Done:
+    def execute(
+        self, campaign: CompiledCampaign, effect: ComputedEffect, share: DiscountShare | None = None
+    ) -> EffectResult:
         """Execute one effect, or return why it was not executed; with a `share`, give only this part of a discount."""
         if effect.fault is not None:
-            return Done(FAILED, effect.fault, ZERO)
+            return EffectResult(FAILED, effect.fault, ZERO)
         if effect.effect_id in POINT_EFFECTS:
             return self._points.execute(campaign, effect.effect_id, effect.params)
         if not self._event.is_active and effect.effect_id != NOTIFY:
-            return Done(SKIPPED, MemberInactive("The member of the event is not active."), ZERO)
+            return EffectResult(SKIPPED, MemberInactive("The member of the event is not active."), ZERO)
         if effect.effect_id == DISCOUNT:
             return self._give_discount(campaign, effect.terms, effect.params, share)
         if effect.effect_id == ASSIGN_COUPON and campaign.limits:
             return self._assign_coupons(campaign, effect)
         return self._perform(effect, effect.params)
 
-    def _perform(self, effect: ComputedEffect, params: Mapping[str, Any]) -> Done:
-        """Let the participants execute an effect, unless the event is only authorized and no bid is tried."""
+    def _perform(self, effect: ComputedEffect, params: Mapping[str, Any]) -> EffectResult:
+        """Let its executor execute an effect, unless the event is only authorized and no bid is tried."""
         if self._is_authorized_only and not self._is_trying:
-            return Done(AUTHORIZED, None)
+            return EffectResult(AUTHORIZED, None)
         try:
-            performed = self._executor_of(effect.effect_id)(self._event, params) or Performed()
-            status = EXECUTED if performed.refusal is None else PARTIAL
-            return Done(status, performed.refusal, performed.amount, worth=performed.worth, details=performed.details)
+            result = self._executor_of(effect.effect_id)(self._event, params) or ExecutorResult()
+            status = EXECUTED if result.refusal is None else PARTIAL
+            return EffectResult(status, result.refusal, result.amount, worth=result.worth, details=result.details)
         except BadParameter as fault:
-            return Done(FAILED, fault, ZERO)
+            return EffectResult(FAILED, fault, ZERO)
         except Conflict as conflict:
-            return Done(SKIPPED, conflict, ZERO)
+            return EffectResult(SKIPPED, conflict, ZERO)
         except Refusal as failure:
-            return Done(FAILED, failure, ZERO)
+            return EffectResult(FAILED, failure, ZERO)
 
     def _discount_before_limits(self, terms: DiscountTerms, share: DiscountShare | None) -> Discount:
         """The discount off the event's basket, or a `share` of a discount that was computed before.
@@ -177,14 +179,14 @@ class EffectRunner:
 
     def _give_discount(
         self, campaign: CompiledCampaign, terms: DiscountTerms, params: dict[str, Any], share: DiscountShare | None
-    ) -> Done:
+    ) -> EffectResult:
         """Take a discount off the basket; if a limit cuts it, `params` become those of a discount by an amount."""
         basket = self._event.basket
         discount = self._discount_before_limits(terms, share)
         if not discount.requested and (basket is not None or terms.kind == AMOUNT):
             is_of_items = share is not None or terms.is_of_items
             detail = "No item of the order is discounted." if is_of_items else "The discount is zero."
-            result = Done(SKIPPED, discount.refusal or NothingToDo(detail))
+            result = EffectResult(SKIPPED, discount.refusal or NothingToDo(detail))
             return result if basket is None else result._replace(discount=discount, worth=ZERO)
         remaining, limit = self._limit_budget.remaining(campaign, self._use_of_discount(discount))
         refusal: Refusal | None = discount.refusal
@@ -195,16 +197,16 @@ class EffectRunner:
         status = EXECUTED if refusal is None else PARTIAL if discount.amount else SKIPPED
         self._limit_budget.count(campaign, self._use_of_discount(discount))
         if basket is None:
-            return Done(status, refusal)
+            return EffectResult(status, refusal)
         basket.take(discount)
-        return Done(status, refusal, discount=discount, worth=discount.amount)
+        return EffectResult(status, refusal, discount=discount, worth=discount.amount)
 
-    def _assign_coupons(self, campaign: CompiledCampaign, effect: ComputedEffect) -> Done:
+    def _assign_coupons(self, campaign: CompiledCampaign, effect: ComputedEffect) -> EffectResult:
         """Assign the coupons that the limits allow; count them unless the assignment is refused."""
         use = _use_of_coupons(effect.params)
         remaining, limit = self._limit_budget.remaining(campaign, use)
         if limit is not None and not remaining:
-            return Done(SKIPPED, LimitReached.of(limit), ZERO)
+            return EffectResult(SKIPPED, LimitReached.of(limit), ZERO)
         assignment = self._perform(effect, effect.params if limit is None else {**effect.params, "amount": remaining})
         if assignment.status in (SKIPPED, FAILED):
             return assignment
@@ -217,8 +219,8 @@ class EffectRunner:
         """The amount of a discount, as a use of the limits on money."""
         return LimitUse(MONEY, discount.amount, currency=self._event.currency)
 
-    def blocked_by(
-        self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won_items: WonItems | None = None
+    def refusal_of(
+        self, campaign: CompiledCampaign, effects: Sequence[ComputedEffect], won_items: WonItems | None = None
     ) -> tuple[CooldownActive | LimitReached, Reason] | None:
         """The refusal of an action by the cooldown or a limit of its campaign, and its explanation; None if allowed."""
         if not campaign.limits and campaign.cooldown is None:
@@ -226,32 +228,33 @@ class EffectRunner:
         event_date = self._limit_budget.date_within_cooldown(campaign)
         if event_date is not None:
             detail = f"The campaign had an effect at {instant_text(event_date)}, and its cooldown is"
-            cooldown_active = CooldownActive(f"{detail} {campaign.campaign.cooldown}.")
+            cooldown_active = CooldownActive(f"{detail} {campaign.record.cooldown}.")
             return cooldown_active, Reason("COOLDOWN", cooldown_active.detail, event_date)
-        limit = self._broken_limit(campaign, computed, won_items) if campaign.limits else None
+        limit = self._broken_limit(campaign, effects, won_items) if campaign.limits else None
         if limit is None:
             return None
         refusal = LimitReached.of(limit)
         return refusal, Reason("LIMIT_REACHED", refusal.detail, self._counters.used_amount(limit.key))
 
     def _broken_limit(
-        self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won_items: WonItems | None
+        self, campaign: CompiledCampaign, effects: Sequence[ComputedEffect], won_items: WonItems | None
     ) -> EventLimit | None:
         """The limit that does not allow an action of the campaign; None if the action may run."""
-        exhausted = self._limit_budget.limit_exhausted_before(campaign)
+        exhausted_limit = self._limit_budget.limit_exhausted_before(campaign)
         # With partial application, other limits only cut the effects.
-        if exhausted is not None or campaign.campaign.allow_partial_application_on_limit:
-            return exhausted
-        return self._limit_budget.of(campaign).broken_by(self._uses(campaign, computed, won_items), self._counters)
+        if exhausted_limit is not None or campaign.record.allow_partial_application_on_limit:
+            return exhausted_limit
+        uses = self._uses(campaign, effects, won_items)
+        return self._limit_budget.limits_of(campaign).broken_by(uses, self._counters)
 
     def _uses(
-        self, campaign: CompiledCampaign, computed: Sequence[ComputedEffect], won_items: WonItems | None
+        self, campaign: CompiledCampaign, effects: Sequence[ComputedEffect], won_items: WonItems | None
     ) -> list[LimitUse]:
         """The uses of limits that the effects of an action would have without limits."""
         uses: list[LimitUse] = []
         discounts: list[Discount] = []
         basket = self._event.basket
-        for position, effect in enumerate(computed):
+        for position, effect in enumerate(effects):
             if effect.fault is not None:
                 continue
             if effect.effect_id == MINT_POINTS:
@@ -277,20 +280,22 @@ class EffectRunner:
                 basket.give_back(discount)
 
     def compute_bid(
-        self, campaign: CompiledCampaign, action: CompiledAction, computed: Sequence[ComputedEffect]
+        self, campaign: CompiledCampaign, action: CompiledAction, computed_effects: Sequence[ComputedEffect]
     ) -> Bid:
         """Execute the effects of an action that have a worth, undo them, and return what they gave after limits."""
         session, points, counters = self._session.savepoint(), self._points.savepoint(), self._limit_budget.savepoint()
         # A limit that cuts a discount changes its parameters.
-        effects = [replace(effect, params=dict(effect.params)) for effect in computed]
+        effects = [replace(effect, params=dict(effect.params)) for effect in computed_effects]
 
         def execute() -> Bid:
             results = [
-                self.execute(campaign, effect) if effect.effect_id in EFFECTS_WITH_WORTH else Done(SKIPPED, None)
+                self.execute(campaign, effect)
+                if effect.effect_id in EFFECTS_WITH_WORTH
+                else EffectResult(SKIPPED, None)
                 for effect in effects
             ]
             worth = sum((result.worth or ZERO for result in results), ZERO)
-            return Bid(action.action, worth, [result.discount for result in results])
+            return Bid(action.record, worth, [result.discount for result in results])
 
         self._is_trying = True
         has_coupons = any(effect.effect_id == ASSIGN_COUPON for effect in effects)
@@ -308,11 +313,14 @@ def _use_of_coupons(params: Mapping[str, Any]) -> LimitUse:
     return LimitUse(COUPONS, Decimal(int(params["amount"])))
 
 
-def reported_params(computed: ComputedEffect, effective_amount: Decimal | None) -> tuple[tuple[str, Any], ...]:
-    """The parameters to report: `effective_amount`, unless None, as amount; the requested amount too, if it differs."""
-    if effective_amount is None or computed.params.get("amount", effective_amount) == effective_amount:
-        return tuple(computed.params.items())
-    reported: list[tuple[str, Any]] = []
-    for name, value in computed.params.items():
-        reported += [(name, effective_amount), ("requestedAmount", value)] if name == "amount" else [(name, value)]
-    return tuple(reported)
+def reported_params(effect: ComputedEffect, executed_amount: Decimal | None) -> tuple[tuple[str, Any], ...]:
+    """The parameters to report: if `executed_amount` differs from the requested amount, both of them.
+
+    `executed_amount` is None if it is the requested one, or if the effect has none.
+    """
+    if executed_amount is None or effect.params.get("amount", executed_amount) == executed_amount:
+        return tuple(effect.params.items())
+    params: list[tuple[str, Any]] = []
+    for name, value in effect.params.items():
+        params += [(name, executed_amount), ("requestedAmount", value)] if name == "amount" else [(name, value)]
+    return tuple(params)

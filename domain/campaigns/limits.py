@@ -33,8 +33,8 @@ class LimitRule:
     The `type` is what is limited: transactions (events with an effect), minted points, money in the `currency`, or
     assigned coupons. The `ledger_account_id` ALL_ACCOUNTS counts points minted into any account. Rules with the same
     `shared_key` share their counters, even across campaigns. `location_limits` has the limits of some locations by
-    code; other locations have the `limit`. Alerts are reported when one of the `alert_shares`, in percent, is used.
-    `written` is the rule in the form of the API.
+    code; other locations have the `limit`. An alert is reported when one of the `alert_shares`, in percent, is used.
+    `api_form` is the rule as the API writes it.
     """
 
     scope: str
@@ -46,7 +46,7 @@ class LimitRule:
     location_limits: Mapping[str, Decimal] = field(default_factory=dict)
     alert_shares: tuple[int, ...] = ()
     currency: str | None = None
-    written: Mapping[str, Any] = field(default_factory=dict)
+    api_form: Mapping[str, Any] = field(default_factory=dict)
 
     def limit_at(self, location_code: str | None) -> Decimal:
         """The limit at a location; `location_code` is None for events without one."""
@@ -116,7 +116,7 @@ def limit_rules_of(
             location_limits={code: Decimal(limit) for code, limit in (rule.get("locationLimits") or {}).items()},
             alert_shares=tuple(rule.get("alertShares") or ()),
             currency=(campaign.currency or default_currency) if rule["type"] == MONEY else None,
-            written=rule,
+            api_form=rule,
         )
         for rule in campaign.limit_rules
     ]

@@ -77,7 +77,7 @@ class RuleError(NamedTuple):
     mission_id: int | None = None
 
 
-class Done(NamedTuple):
+class EffectResult(NamedTuple):
     """The result of an effect: its status, the error if there is one, and the executed amount, discount and worth.
 
     `amount` is None if it is the requested one, or the effect has none. `details` are further fields of the response.
@@ -161,8 +161,8 @@ class Evaluation:
     # The sum of the points that limits cut off.
     limit_discarded: Decimal = ZERO
     discount_total: Decimal = ZERO
-    # The counts on limits.
-    counted: list[Count] = field(default_factory=list)
+    # How much of each limit the event has used.
+    counts: list[Count] = field(default_factory=list)
     alerts: list[Alert] = field(default_factory=list)
     # The campaigns with a cooldown that have had an effect.
     cooldown_campaign_ids: tuple[int, ...] = ()

@@ -16,7 +16,7 @@ from domain.campaigns.outcomes import (
     PARTIAL,
     SKIPPED,
     BadParameter,
-    Done,
+    EffectResult,
     LimitReached,
     NoSponsor,
     NothingToDo,
@@ -35,9 +35,9 @@ _DOWN = Context(prec=50, rounding=ROUND_DOWN)
 
 
 class PointEffects:
-    """Posts the points of one event, as `pending` transactions if they are to be captured later.
+    """Posts the points of one event; if `is_pending`, as pending transactions that are to be captured later.
 
-    `cut_by_limits` is the sum of the points that limits cut off. `transaction_count` is the number of transactions so
+    `limit_discarded` is the sum of the points that limits cut off. `transaction_count` is the number of transactions so
     far; the key of each transaction ends with its number.
     """
 
@@ -47,62 +47,62 @@ class PointEffects:
         session: LedgerSession,
         accounts: Mapping[str, LedgerAccount],
         limit_budget: LimitBudget,
-        pending: bool,
+        is_pending: bool,
     ) -> None:
         self._event = event
         self._session = session
         self._accounts = accounts
         self._limit_budget = limit_budget
-        self._pending = pending
+        self._is_pending = is_pending
         self.transaction_count = 0
-        self.cut_by_limits = ZERO
+        self.limit_discarded = ZERO
 
     def savepoint(self) -> tuple[int, Decimal]:
         """A savepoint for `rollback_to`; the ledger session needs a savepoint of its own."""
-        return self.transaction_count, self.cut_by_limits
+        return self.transaction_count, self.limit_discarded
 
     def rollback_to(self, savepoint: tuple[int, Decimal]) -> None:
         """Forget the points since the savepoint."""
-        self.transaction_count, self.cut_by_limits = savepoint
+        self.transaction_count, self.limit_discarded = savepoint
 
-    def execute(self, campaign: CompiledCampaign, effect_id: str, params: Mapping[str, Any]) -> Done:
+    def execute(self, campaign: CompiledCampaign, effect_id: str, params: Mapping[str, Any]) -> EffectResult:
         """Execute one of the effects on points, or return why it was not executed."""
         try:
             wallet_id, account = self._wallet_id(params), self._account(campaign, params)
             return _EXECUTORS[effect_id](self, campaign, account, wallet_id, params)
         except (NoSponsor, MemberInactive) as reason:
-            return Done(SKIPPED, reason, ZERO)
+            return EffectResult(SKIPPED, reason, ZERO)
         except Refusal as failure:
-            return Done(FAILED, failure, ZERO)
+            return EffectResult(FAILED, failure, ZERO)
 
     def _mint(
         self, campaign: CompiledCampaign, account: LedgerAccount, wallet_id: int, params: Mapping[str, Any]
-    ) -> Done:
+    ) -> EffectResult:
         """Mint as much of the amount as the limits and the account's maximum balance allow."""
         amount = round_down(account, params["amount"])
         granted_amount, limit = self._within_limits(campaign, account, amount) if campaign.limits else (amount, None)
         refusal: Conflict | None = None if limit is None else LimitReached.of(limit)
-        self.cut_by_limits += amount - granted_amount
+        self.limit_discarded += amount - granted_amount
         if account.max_balance is not None:
             granted_amount, balance_refusal = self._session.within_max_balance(account, wallet_id, granted_amount)
             refusal = balance_refusal or refusal
         qualifying = self._qualifying(account, params, granted_amount, amount)
         if not (granted_amount or qualifying):
-            return Done(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)
+            return EffectResult(SKIPPED, refusal or NothingToDo("There is nothing to mint."), ZERO)
         minted = self._session.mint(
             account,
             wallet_id,
             granted_amount,
             self._take_details(campaign, params),
             params["expirationDate"],
-            manual=self._pending,
+            manual=self._is_pending,
             qualifying=qualifying,
             availability=_availability(params),
         )
         worth = self._worth(account, granted_amount)
         if campaign.limits:
             self._limit_budget.count(campaign, *self._uses(account, granted_amount))
-        return Done(PARTIAL if refusal else EXECUTED, refusal, granted_amount, worth=worth, wait=minted.wait)
+        return EffectResult(PARTIAL if refusal else EXECUTED, refusal, granted_amount, worth=worth, wait=minted.wait)
 
     def _within_limits(
         self, campaign: CompiledCampaign, account: LedgerAccount, amount: Decimal
@@ -147,33 +147,33 @@ class PointEffects:
 
     def _burn(
         self, campaign: CompiledCampaign, account: LedgerAccount, wallet_id: int, params: Mapping[str, Any]
-    ) -> Done:
+    ) -> EffectResult:
         """Burn the whole amount, or nothing."""
         amount = round_down(account, params["amount"])
         if not amount:
-            return Done(SKIPPED, NothingToDo("There is nothing to burn."), ZERO)
+            return EffectResult(SKIPPED, NothingToDo("There is nothing to burn."), ZERO)
         details, savepoint = self._take_details(campaign, params), self._session.savepoint()
         try:
-            self._session.burn(account, wallet_id, amount, details, manual=self._pending)
+            self._session.burn(account, wallet_id, amount, details, manual=self._is_pending)
         except Refusal:
             # A refused burn is no activity, which would postpone the expiry of an idle balance.
             self._session.rollback_to(savepoint)
             raise
-        return Done(EXECUTED, None, amount)
+        return EffectResult(EXECUTED, None, amount)
 
     def _extend(
         self, campaign: CompiledCampaign, account: LedgerAccount, wallet_id: int, params: Mapping[str, Any]
-    ) -> Done:
+    ) -> EffectResult:
         """Extend the expiry of all lots of the balance by a transaction of 0; skip an empty balance."""
         extension = Extension(params["until"], params["months"])
         for _, detail in extension.faults():
             raise BadParameter(f"{detail}.")
         if not self._session.holding(wallet_id, account.ledger_account_id).available:
-            return Done(SKIPPED, NothingToDo("There is nothing to extend."))
-        if self._pending:
-            return Done(AUTHORIZED, None)
+            return EffectResult(SKIPPED, NothingToDo("There is nothing to extend."))
+        if self._is_pending:
+            return EffectResult(AUTHORIZED, None)
         self._session.extend(account, wallet_id, extension, self._take_details(campaign, params))
-        return Done(EXECUTED, None)
+        return EffectResult(EXECUTED, None)
 
     def uses_before_limits(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> list[LimitUse]:
         """How much a mint would count against each kind of limit if no limit cut it, its points first.
@@ -188,10 +188,10 @@ class PointEffects:
         return self._uses(account, round_down(account, params["amount"]))
 
     def discard(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> None:
-        """Add the points of a mint to `cut_by_limits`, because a limit prevented all of it."""
+        """Add the points of a mint to `limit_discarded`, because a limit prevented all of it."""
         # Only the first use: the points, not their worth in money.
         for use in self.uses_before_limits(campaign, params)[:1]:
-            self.cut_by_limits += use.amount
+            self.limit_discarded += use.amount
 
     def _wallet_id(self, params: Mapping[str, Any]) -> int:
         """The wallet of the recipient; raises NoSponsor or MemberInactive."""
@@ -228,13 +228,15 @@ class PointEffects:
             external_event_date=self._event.external_event_date,
             external_id=self._event.external_id if is_own else None,
             description=params["description"] or (self._event.description if is_own else None),
-            tags=campaign.campaign.tags or None,
+            tags=campaign.record.tags or None,
             loyalty_event_id=self._event.loyalty_event_id,
             order_external_id=self._event.order_external_id,
         )
 
 
-_EXECUTORS: Mapping[str, Callable[[PointEffects, CompiledCampaign, LedgerAccount, int, Mapping[str, Any]], Done]] = {
+_EXECUTORS: Mapping[
+    str, Callable[[PointEffects, CompiledCampaign, LedgerAccount, int, Mapping[str, Any]], EffectResult]
+] = {
     MINT_POINTS: PointEffects._mint,
     BURN_POINTS: PointEffects._burn,
     EXTEND_EXPIRY: PointEffects._extend,

@@ -18,7 +18,7 @@ from domain.campaigns.context import EventFacts
 from domain.campaigns.discounts import Basket, DiscountShare
 from domain.campaigns.effects import DISCOUNT, MINT_POINTS
 from domain.campaigns.execution import ComputedEffect, EffectComputer
-from domain.campaigns.outcomes import AUTHORIZED, EXECUTED, PARTIAL, ActionGrants, Done, EffectGrant
+from domain.campaigns.outcomes import AUTHORIZED, EXECUTED, PARTIAL, ActionGrants, EffectGrant, EffectResult
 from domain.campaigns.records import Action
 from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError
 from domain.problems import InvalidRequest
@@ -30,7 +30,7 @@ ZERO = Decimal(0)
 def grant_of_effect(
     place: int,
     effect: ComputedEffect,
-    result: Done,
+    result: EffectResult,
     share: DiscountShare | None,
     transaction_number: int,
     counts: range,
@@ -74,7 +74,7 @@ def action_grants(
         rules=action.rules,
         effects=action.effects,
         zone=str(campaign.zone),
-        min_spend_value=campaign.campaign.min_spend_value,
+        min_spend_value=campaign.record.min_spend_value,
         # A copy, since later actions change the variable.
         balances_after=dict(event.context["balancesAfter"]),
         grants=grants,
@@ -83,10 +83,10 @@ def action_grants(
 
 @dataclass(frozen=True, slots=True)
 class Reevaluation:
-    """The extents to which the grants of one event are reversed; other grants are reversed to the extent of the order.
+    """How much of each re-evaluated grant of one event is reversed. Other grants are reversed like the order itself.
 
-    `points` and `qualifying` map the number of a transaction in the event, and `counts` the position of a count in the
-    event, to an extent.
+    `points` and `qualifying` have an extent by the number of a transaction in the event, and `counts` by the position
+    of a count in the event.
     """
 
     points: dict[int, Extent] = field(default_factory=dict)
@@ -117,7 +117,7 @@ UNCHANGED = Reevaluation()
 
 
 def _excess(granted_amount: Decimal, amount: Decimal) -> Extent:
-    """The share of `granted_amount` that exceeds `amount`; no share if `granted_amount` is 0."""
+    """The share of `granted_amount` that exceeds `amount`; a share of 0 if `granted_amount` is 0."""
     kept_share = min(Fraction(1), Fraction(amount) / Fraction(granted_amount)) if granted_amount else Fraction(1)
     return Extent(1 - kept_share)
 

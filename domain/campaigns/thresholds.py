@@ -27,10 +27,10 @@ class TotalThreshold:
 
     def shortfall(self, total: Decimal) -> Decimal:
         """The smallest amount of money that lifts a total below the threshold to it, or with `is_strict` above it."""
-        short = EXACT.subtract(self.total, total)
+        difference = EXACT.subtract(self.total, total)
         if self.is_strict:
-            return EXACT.add(short.quantize(_UNIT, ROUND_FLOOR, EXACT), _UNIT)
-        return short.quantize(_UNIT, ROUND_CEILING, EXACT)
+            return EXACT.add(difference.quantize(_UNIT, ROUND_FLOOR, EXACT), _UNIT)
+        return difference.quantize(_UNIT, ROUND_CEILING, EXACT)
 
 
 def thresholds_of(node: Node | None, variable: str) -> list[TotalThreshold]:
@@ -44,11 +44,11 @@ def only_false_threshold(node: Node | None, trace: Trace | Mapping[str, Any], va
     `trace` has the values of the rule's parts. `variable` is the name of the variable with the total, such as `order`.
     """
     by_text = {to_text(part): part for part in _conjuncts(node)}
-    not_true = [part for part in _traced_conjuncts(trace) if part.get("value") is not True]
+    parts_not_true = [part for part in _traced_conjuncts(trace) if part.get("value") is not True]
     # A part that could not be evaluated has no value.
-    if len(not_true) != 1 or not_true[0].get("value") is not False:
+    if len(parts_not_true) != 1 or parts_not_true[0].get("value") is not False:
         return None
-    part = by_text.get(not_true[0]["expression"])
+    part = by_text.get(parts_not_true[0]["expression"])
     return None if part is None else _threshold(part, variable)
 
 
@@ -74,7 +74,7 @@ def _threshold(part: Node, variable: str) -> TotalThreshold | None:
 
 
 def _readings(part: Node) -> Iterator[tuple[str, Node, Node]]:
-    """Yield a comparison as sign and two sides, and the same comparison with its sides swapped."""
+    """Yield a comparison as its sign and its two sides, and then with the sides swapped; nothing for other parts."""
     if isinstance(part, FunctionCall) and is_operator(part) and len(part.args) == 2:
         left, right = part.args
         yield part.function, left, right

@@ -48,7 +48,7 @@ def warnings_of_action(action: CompiledAction) -> list[ExpressionWarning]:
     """The warnings about the rule and the effects of an action; empty if the stored action no longer compiles."""
     if action.fault is not None:
         return []
-    record = action.action
+    record = action.record
     sources = sources_of(record.rules, action.node, record.effects, action.effects)
     nodes_of_items = [
         param.program.analysis.node

@@ -39,4 +39,4 @@ def event_data(row: Mapping[str, Any], member: Member) -> dict[str, Any]:
 
 def limit_alert(alert: Alert) -> dict[str, Any]:
     """The data of the message about a share of a limit that is used for the first time in a period."""
-    return {**_ALERT.dump(alert), "rule": limit_rule(alert.rule.written)}
+    return {**_ALERT.dump(alert), "rule": limit_rule(alert.rule.api_form)}

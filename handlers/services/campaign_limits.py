@@ -43,22 +43,22 @@ def view_campaign(call: Call, campaign: Campaign, *, with_limits: bool) -> Campa
         return CampaignView(campaign)
     accounts = configuration_of(call.db, call.organization).accounts_by_key
     account_ids = {key: account.ledger_account_id for key, account in accounts.items()}
-    rules = [rule for rule in limit_rules_of(campaign, account_ids) if rule.written]
+    rules = [rule for rule in limit_rules_of(campaign, account_ids) if rule.api_form]
     return CampaignView(campaign, [figures for rule in rules for figures in _figures(call, campaign, rule)])
 
 
 def _figures(call: Call, campaign: Campaign, rule: LimitRule) -> Iterator[LimitFigures]:
     """The figures of a rule, the most used location first."""
     if rule.scope == MEMBER:
-        yield LimitFigures(rule.written)
+        yield LimitFigures(rule.api_form)
         return
     db, organization_id = call.db, campaign.organization_id
     zone = zone_named(campaign.timezone or call.organization.timezone)
     key = counter_of(rule, campaign.campaign_id, ALL_MEMBERS, call.now, zone)
     if rule.scope != LOCATION:
         total = limit_counters.read(db, organization_id, [key]).get(key, Decimal(0))
-        yield LimitFigures(rule.written, total, max(Decimal(0), rule.limit - total))
+        yield LimitFigures(rule.api_form, total, max(Decimal(0), rule.limit - total))
         return
     for counter, total in limit_counters.find_most_used(db, organization_id, key, MAX_LOCATIONS):
         code = counter.location_code or ""
-        yield LimitFigures(rule.written, total, max(Decimal(0), rule.limit_at(code) - total), code)
+        yield LimitFigures(rule.api_form, total, max(Decimal(0), rule.limit_at(code) - total), code)

@@ -127,7 +127,7 @@ def _faults_of_sharing(call: Call, body: CampaignProperties, before: Campaign | 
         return []
     other_rules = []
     for compiled in configuration_of(call.db, call.organization).campaigns:
-        campaign = compiled.campaign
+        campaign = compiled.record
         if body.active and (before is None or campaign.campaign_id != before.campaign_id):
             shared_rules = [rule for rule in campaign.limit_rules if rule.get("sharedKey")]
             other_rules += [SharedRule(rule, campaign.currency, campaign.code) for rule in shared_rules]

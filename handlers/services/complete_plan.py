@@ -21,13 +21,13 @@ def complete_plan(
     Only inactive campaigns with these `keys` are added, None for all.
     """
     inactive, idle_actions = campaigns.find_idle(db, organization.organization_id, keys)
-    active_ids = {campaign.campaign.campaign_id for campaign in active_campaigns}
+    active_ids = {campaign.record.campaign_id for campaign in active_campaigns}
     compiled = [
-        replace(campaign, idle_actions=tuple(idle_actions.get(campaign.campaign.campaign_id, ())))
+        replace(campaign, idle_actions=tuple(idle_actions.get(campaign.record.campaign_id, ())))
         for campaign in active_campaigns
     ] + [
         compile_campaign(campaign, (), (), None, organization.timezone)
         for campaign in inactive
         if campaign.campaign_id not in active_ids
     ]
-    return EvaluationPlan.of(sorted(compiled, key=lambda campaign: campaign.campaign.campaign_id))
+    return EvaluationPlan.of(sorted(compiled, key=lambda campaign: campaign.record.campaign_id))

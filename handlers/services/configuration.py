@@ -339,7 +339,7 @@ def _compiled_campaigns(
     actions_before = (
         {}
         if before is None
-        else {action.action.action_id: action for campaign in before.campaigns for action in campaign.actions}
+        else {action.record.action_id: action for campaign in before.campaigns for action in campaign.actions}
     )
     return [
         compile_campaign(

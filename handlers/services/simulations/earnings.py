@@ -120,7 +120,7 @@ class EarningsReader:
 
 def campaigns_by_id(configuration: Configuration) -> dict[int, CompiledCampaign]:
     """The active campaigns by id."""
-    return {campaign.campaign.campaign_id: campaign for campaign in configuration.campaigns}
+    return {campaign.record.campaign_id: campaign for campaign in configuration.campaigns}
 
 
 def params_of(effect: Effect) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _discounts(configuration: Configuration, effects: Sequence[Effect]) -> list[
     campaigns = campaigns_by_id(configuration)
     return [
         SimulatedDiscount(
-            campaigns[effect["campaignId"]].campaign.campaign_key,
+            campaigns[effect["campaignId"]].record.campaign_key,
             effect["actionId"],
             Decimal(effect["discountAmount"]),
             effect["allocation"],

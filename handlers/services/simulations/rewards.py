@@ -90,7 +90,7 @@ class _CampaignTrials:
             effects = self._effects_at(amount)
             for candidate in candidates:
                 if candidate.missing == amount and (gives := _gifts_of(effects, candidate)):
-                    campaign = candidate.campaign.campaign
+                    campaign = candidate.campaign.record
                     shortfall = Shortfall(ORDER_TOTAL, amount)
                     rewards.append(NextReward(CAMPAIGN, campaign.campaign_key, campaign.name, shortfall, gives))
         return rewards, len(amounts) <= MAX_TRIALS and not self._deadline.has_passed()
@@ -139,16 +139,16 @@ def _missing_totals(
     must lack only its minimum spend: its actions are not evaluated yet, so all of them may apply. `payload_part` is the
     field of the payload that has the `total`: `order` or `payment`.
     """
-    action_id, min_spend = explanation["actionId"], campaign.campaign.min_spend_value
+    action_id, min_spend = explanation["actionId"], campaign.record.min_spend_value
     if action_id is None:
         # The spend is the last restriction that is checked, so the campaign meets all other restrictions.
         if explanation["reason"]["code"] == "MIN_SPEND" and min_spend is not None:
             for action in campaign.actions:
                 thresholds = [TotalThreshold(min_spend), *thresholds_of(action.node, payload_part)]
-                yield action.action.action_id, max(threshold.shortfall(total) for threshold in thresholds)
+                yield action.record.action_id, max(threshold.shortfall(total) for threshold in thresholds)
         return
     for action in campaign.actions:
-        if action.action.action_id == action_id:
+        if action.record.action_id == action_id:
             threshold = only_false_threshold(action.node, explanation["trace"], payload_part)
             if threshold is not None:
                 yield action_id, threshold.shortfall(total)

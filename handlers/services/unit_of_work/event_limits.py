@@ -62,7 +62,7 @@ def open_limits(
             _add_ceilings(campaign, limited_occasions, ceilings)
             member_starts = _period_starts_of_members(campaign, limited_occasions)
             if member_starts:
-                campaign_ids |= {campaign.campaign.campaign_id, ALL_CAMPAIGNS}
+                campaign_ids |= {campaign.record.campaign_id, ALL_CAMPAIGNS}
                 period_starts |= member_starts
     db, organization_id = unit.db, unit.organization_id
     used_amounts = limit_counters.read(
@@ -96,7 +96,7 @@ def _add_ceilings(
         if rule.scope == MEMBER:
             continue
         for at, code in occasions:
-            key = counter_of(rule, campaign.campaign.campaign_id, ALL_MEMBERS, at, campaign.zone, code)
+            key = counter_of(rule, campaign.record.campaign_id, ALL_MEMBERS, at, campaign.zone, code)
             ceiling = rule.ceiling(rule.limit_at(code))
             other_ceiling = ceilings.get(key)
             ceilings[key] = ceiling if other_ceiling is None else ceiling.combine(other_ceiling)

@@ -138,7 +138,7 @@ def event_row(
 
     `reverted_events` are the events that this event reversed, newest first; the row names the last one as reverted.
     """
-    counters = list(evaluation.counted) if evaluation else []
+    counters = list(evaluation.counts) if evaluation else []
     if reverted_events:
         counters += negated_counts(reverted_events)
     event = tracked.event

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from domain.campaigns.context import Performed
+from domain.campaigns.context import ExecutorResult
 from domain.ledger.postings import Posting
 from domain.problems import Conflict
 from tests.builders.campaigns import Bench, account, action, campaign, effect, facts, mint
@@ -110,7 +110,7 @@ def test_an_outcome_has_the_requested_amount_if_another_was_executed():
 )
 def test_effects_with_an_executor_report_the_executed_amount(performed_amount, reported_amount):
     badge_campaign = campaign(action(1, effect("assign-badge", badgeKey="b", amount=Decimal("1.5"))))
-    executors = {"assign-badge": lambda event, params: Performed(amount=performed_amount)}
+    executors = {"assign-badge": lambda event, params: ExecutorResult(amount=performed_amount)}
     [outcome] = Bench(badge_campaign, executors=executors).run(facts()).effects
     assert dict(outcome.params)["amount"] == reported_amount
     [planned_outcome] = Bench(badge_campaign).run(facts(), mode="authorize").effects
@@ -118,7 +118,7 @@ def test_effects_with_an_executor_report_the_executed_amount(performed_amount, r
 
 
 def test_an_effect_that_executes_a_part_is_partial_and_reports_the_reason():
-    part = Performed(amount=Decimal(6), refusal=Conflict("No more."))
+    part = ExecutorResult(amount=Decimal(6), refusal=Conflict("No more."))
     mission_campaign = campaign(action(1, effect("advance-mission", missionKey="m", amount=7)))
     [outcome] = Bench(mission_campaign, executors={"advance-mission": lambda event, params: part}).run(facts()).effects
     params = dict(outcome.params)

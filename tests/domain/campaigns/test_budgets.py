@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from domain.campaigns.context import Performed
+from domain.campaigns.context import ExecutorResult
 from domain.campaigns.counters import ALL_CAMPAIGNS
 from domain.campaigns.discounts import Basket
 from domain.campaigns.limits import limit_rules_of
@@ -103,7 +103,7 @@ def test_remaining_points_are_not_rounded_to_the_currency():
 def test_a_discount_in_another_currency_uses_no_money(currency, used_money):
     bench = Bench(limited_campaign(discount(6), limit=rule(10)))
     evaluations = [bench.run(order_in_euros(20, currency=currency)) for _ in range(2)]
-    assert sum(count.amount for count in evaluations[0].counted) == used_money
+    assert sum(count.amount for count in evaluations[0].counts) == used_money
     assert first_statuses(evaluations) == ["executed", "partial" if used_money else "executed"]
 
 
@@ -142,8 +142,8 @@ def test_points_that_are_worth_another_currency_use_no_money():
 
 
 def test_a_money_limit_has_the_currency_of_the_campaign_or_the_default_one():
-    in_euros, in_default = (campaign(limit_rules=(rule(10),), currency=currency).campaign for currency in ("EUR", None))
-    campaign_of_points = campaign(limit_rules=(rule(10, "points"),), currency="EUR").campaign
+    in_euros, in_default = (campaign(limit_rules=(rule(10),), currency=currency).record for currency in ("EUR", None))
+    campaign_of_points = campaign(limit_rules=(rule(10, "points"),), currency="EUR").record
     for limited, currency in ((in_euros, "EUR"), (in_default, "USD"), (campaign_of_points, None)):
         [limit_rule] = limit_rules_of(limited, {}, default_currency="USD")
         assert limit_rule.currency == currency
@@ -157,7 +157,7 @@ def assigning(assigned_amounts):
 
     def assign(event, params):
         assigned_amounts.append(params["amount"])
-        return Performed(amount=params["amount"])
+        return ExecutorResult(amount=params["amount"])
 
     return {"assign-coupon": assign, "assign-badge": lambda event, params: None}
 

@@ -248,7 +248,7 @@ def test_a_discount_of_0_is_skipped_and_neither_counts_nor_excludes(total, kind,
     assert statuses(evaluation) == [(1, "skipped"), (2, "executed")]
     assert evaluation.effects[0].error["type"] == f"/problems/{problem}"
     assert evaluation.effects[0].discount.amount == 0
-    assert evaluation.counted == []
+    assert evaluation.counts == []
 
 
 def test_a_discount_of_fully_discounted_items_is_skipped():

@@ -143,7 +143,7 @@ def test_burns_and_discounts_count_no_points():
     )
     evaluation = Bench(limited_campaign).run()
     assert {outcome.status for outcome in evaluation.effects} == {"executed"}
-    assert [count.amount for count in evaluation.counted] == [10]
+    assert [count.amount for count in evaluation.counts] == [10]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_an_event_without_an_effect_uses_up_no_transaction():
     bench = Bench(limited_campaign)
     events_without_points = [facts(), facts(0), facts("0.5")]
     for event in events_without_points:
-        assert bench.run(event).counted == []
+        assert bench.run(event).counts == []
     assert bench.run(facts(5)).effects[0].status == "executed"
     assert bench.run(facts(5)).effects[0].status == "skipped"
 
@@ -233,7 +233,7 @@ def test_the_counts_of_an_event_are_reported_with_their_counters():
         action(1, mint(10)),
         limit_rules=(rule(100, "campaign", "transactions", "daily"), rule(50, ledgerAccountKey="account-1")),
     )
-    counts = Bench(limited_campaign).run(facts(at=NOON)).counted
+    counts = Bench(limited_campaign).run(facts(at=NOON)).counts
     key_of_transactions = CounterKey(1, ALL_MEMBERS, ALL_ACCOUNTS, "transactions", "daily", date(2026, 3, 4))
     key_of_points = CounterKey(1, MEMBER_ID, 1, "points", "monthly", date(2026, 3, 1))
     expected_counts = [

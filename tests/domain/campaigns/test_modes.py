@@ -73,7 +73,7 @@ def test_a_plan_has_the_campaigns_of_a_type_and_is_built_once():
     plans = EvaluationPlans([campaign_of_type, campaign_of_other_type, campaign_of_all_types])
     plan = plans.plan_of(EVENT_TYPE)
     assert plan.campaigns == (campaign_of_type, campaign_of_all_types)
-    ids_by_turn = [[compiled_action.action.action_id for _, compiled_action in turn.actions] for turn in plan.turns]
+    ids_by_turn = [[compiled_action.record.action_id for _, compiled_action in turn.actions] for turn in plan.turns]
     assert ids_by_turn == [[3], [1]]
     assert plans.plan_of(EVENT_TYPE) is plan
     assert plans.plan_of("unheard-of").campaigns == (campaign_of_all_types,)
@@ -115,6 +115,6 @@ def test_an_action_with_unchanged_rules_and_effects_is_not_recompiled():
         action(1, mint(1), rule="order.total > 1", name="New", campaign_version_id=2), compiled_action
     )
     assert renamed_action.rule is compiled_action.rule
-    assert (renamed_action.action.name, renamed_action.action.campaign_version_id) == ("New", 2)
+    assert (renamed_action.record.name, renamed_action.record.campaign_version_id) == ("New", 2)
     recompiled_action = compile_action(action(1, mint(1), rule="order.total > 2"), compiled_action)
     assert recompiled_action.rule is not compiled_action.rule

@@ -100,7 +100,7 @@ def test_a_missing_matcher_is_an_error_of_the_evaluation():
 def test_the_function_matches_is_refused_in_a_campaign_whose_event_types_never_have_items(
     topics, event_type, is_refused
 ):
-    one_campaign = replace(campaign().campaign, enabled_topics=topics, event_type=event_type)
+    one_campaign = replace(campaign().record, enabled_topics=topics, event_type=event_type)
     sources = [("/rules/expression", parse(RULE))]
     assert [fault.pointer for fault in faults_of_matches(one_campaign, sources)] == (["/rules"] if is_refused else [])
     assert faults_of_matches(one_campaign, [("/rules/expression", parse("true"))]) == []

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.campaigns.context import Performed
+from domain.campaigns.context import ExecutorResult
 from domain.campaigns.discounts import Basket
 from tests.builders.campaigns import (
     MEMBER_ID,
@@ -303,7 +303,7 @@ def test_losers_use_no_limit_and_leave_no_points():
     assert discounts(evaluation) == [(2, 5)]
     assert bench.session.steps == []
     assert bench.counters.count_log == []
-    assert evaluation.counted == []
+    assert evaluation.counts == []
     assert bench.balance() == 0
 
 
@@ -328,7 +328,7 @@ def test_the_worth_of_an_action_is_that_of_all_its_effects():
 
     def assign(event, params):
         assigned_keys.append(params["couponBookKey"])
-        return Performed(amount=Decimal(1), worth=Decimal(2))
+        return ExecutorResult(amount=Decimal(1), worth=Decimal(2))
 
     bench = Bench(tested_campaign, accounts=[POINTS_ACCOUNT], executors={"assign-coupon": assign})
     assert [(outcome.effect_id, outcome.worth) for outcome in bench.run(order(100)).effects] == [
@@ -352,7 +352,7 @@ def test_a_trial_of_coupons_is_undone_and_repeated_only_if_it_wins():
 
     def assign(event, params):
         assigned_keys.append(params["couponBookKey"])
-        return Performed(amount=Decimal(1), worth=Decimal(2))
+        return ExecutorResult(amount=Decimal(1), worth=Decimal(2))
 
     cup = in_group(1, effect("assign-coupon", couponBookKey="cup"))
     badge = effect("assign-badge", badgeKey="b")
@@ -373,7 +373,7 @@ def test_an_authorization_tries_coupons_to_compare_them_and_assigns_none():
 
     def assign(event, params):
         assigned_keys.append(params["couponBookKey"])
-        return Performed(amount=Decimal(1), worth=Decimal(2))
+        return ExecutorResult(amount=Decimal(1), worth=Decimal(2))
 
     cup = in_group(1, effect("assign-coupon", couponBookKey="cup"))
     tested_campaign = campaign(

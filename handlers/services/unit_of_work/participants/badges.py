@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from domain.badges import Badge, BadgeBalances, BadgeGrant, BadgeTracking, UnknownBadge
-from domain.campaigns.context import EventFacts, Performed
+from domain.campaigns.context import EventFacts, ExecutorResult
 from domain.campaigns.outcomes import NothingToDo
 from domain.event_types import BADGE_ASSIGNED, BADGE_UNASSIGNED
 from domain.reversals import ReversedPart
@@ -141,13 +141,13 @@ class BadgeWork:
         allocator = IdAllocator(self._unit.db, "badge_trackings", self._ids_to_reserve)
         return lambda: (allocator.take(), new_key())
 
-    def assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+    def assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> ExecutorResult:
         """Execute the effect `assign-badge`."""
-        return Performed(Decimal(abs(self._balances.assign(self._grant_of(event, params)).amount_assigned)))
+        return ExecutorResult(Decimal(abs(self._balances.assign(self._grant_of(event, params)).amount_assigned)))
 
-    def unassign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+    def unassign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> ExecutorResult:
         """Execute the effect `unassign-badge`."""
-        return Performed(Decimal(abs(self._balances.unassign(self._grant_of(event, params)).amount_assigned)))
+        return ExecutorResult(Decimal(abs(self._balances.unassign(self._grant_of(event, params)).amount_assigned)))
 
     def _grant_of(self, event: EventFacts, params: Mapping[str, Any]) -> BadgeGrant:
         """The grant of an effect; its amount is rounded down to whole badges."""

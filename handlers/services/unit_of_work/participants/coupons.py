@@ -10,7 +10,7 @@ from decimal import ROUND_FLOOR, Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from domain.campaigns.context import EventFacts, Performed, balances_by_name
+from domain.campaigns.context import EventFacts, ExecutorResult, balances_by_name
 from domain.campaigns.outcomes import BadParameter, NothingToDo
 from domain.coupons.books import CODELESS, BookTerms, Coupon
 from domain.coupons.charges import PointsCharge, UsageDetails
@@ -247,21 +247,21 @@ class CouponWork:
 
     # -- effects ------------------------------------------------------------------------------------------------------
 
-    def assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+    def assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> ExecutorResult:
         """Execute the effect `assign-coupon`."""
         amount = _whole_amount(params["amount"], _MAX_ASSIGNED_AT_ONCE)
         book, command = self.loader.find_book(key=params["couponBookKey"]), Assignment(amount, occasion=event.occasion)
         usage = self.assign(event.member_id, book, command, _details_of(event))
         worth = None if book.face_value is None else round_money(amount * book.face_value, event.home_currency)
-        return Performed(amount, _moved_coupons([usage]), worth)
+        return ExecutorResult(amount, _moved_coupons([usage]), worth)
 
-    def use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+    def use_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> ExecutorResult:
         """Execute the effect `use-coupon`."""
         amount = _whole_amount(params["amount"], _MAX_USED_AT_ONCE)
         book = self.loader.find_book(key=params["couponBookKey"])
         # The coupon is used for the event's order, so the order's total decides; an assigned coupon is for a later one.
         command = Use(amount, order_total=event.spend, occasion=event.occasion)
-        return Performed(amount, _moved_coupons(self.use(event.member_id, book, command, _details_of(event))))
+        return ExecutorResult(amount, _moved_coupons(self.use(event.member_id, book, command, _details_of(event))))
 
     # -- details ------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from domain.badges import BadgeGrant, BadgeLimit
 from domain.calendar import next_period, period_start, start_of_day, zone_named
-from domain.campaigns.context import EventFacts, Performed
+from domain.campaigns.context import EventFacts, ExecutorResult
 from domain.campaigns.outcomes import NothingToDo, RuleError
 from domain.event_types import MISSION_ACHIEVED
 from domain.expressions import EVENT_COST, Budget, Deadline, EvaluationError
@@ -210,7 +210,7 @@ class MissionWork:
             raise AssertionError("missions are never removed")
         return mission.in_zone_of(self._unit.organization)
 
-    def advance_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> Performed:
+    def advance_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> ExecutorResult:
         """Execute the effect `advance-mission`."""
         compiled = self._missions_by_key.get(params["missionKey"].lower())
         if compiled is None:
@@ -220,7 +220,7 @@ class MissionWork:
             raise NothingToDo(f"amount is {params['amount']}: a mission advances by at least 1.")
         advance = self._refuse_or_move(compiled, amount, self._reward_context_of(event), event.audience_keys)
         refusal = None if advance.counted == amount else _mission_exhausted(compiled.mission)
-        return Performed(Decimal(advance.counted), refusal=refusal)
+        return ExecutorResult(Decimal(advance.counted), refusal=refusal)
 
     def _refuse_or_move(
         self, compiled: CompiledMission, amount: int, context: _RewardContext, audience_keys: Collection[str]
