@@ -131,7 +131,7 @@ def _cheapest_cover(begin: datetime, end: datetime, levels: tuple[tuple[int, flo
 
 
 def _spans_between(bucket_begin: datetime, at: datetime, finer_levels: tuple[tuple[int, float], ...]) -> _Choice:
-    """The spans between `at`, where a range begins, and the begin of the first bucket that is used for it.
+    """The spans between `at`, where a range begins, and the start of the first bucket that is used for it.
 
     If the range begins before this bucket, the spans are to be added to the buckets. If it begins inside the bucket,
     the spans are to be subtracted.

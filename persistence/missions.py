@@ -90,7 +90,7 @@ def find_achieved_in_periods(
 ) -> dict[Period, int]:
     """How often members achieved missions in periods.
 
-    `periods` has the begin and the end of each, by mission id and first day. The result is by member id, mission id and
+    `periods` has the start and the end of each, by mission id and first day. The result is by member id, mission id and
     first day; periods without achievements are left out.
     """
     bounds = [
