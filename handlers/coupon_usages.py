@@ -55,7 +55,7 @@ _AUDITED_REVERSALS = replace(
 
 def _batch_size(request: CouponRequest) -> int | None:
     """The number of coupons that a call requests; None for a capture, which cannot share its batch."""
-    return None if request.command.pending is not None else request.command.count
+    return None if request.command.pending_burn_id is not None else request.command.count
 
 
 _ASSIGNED = usage_with_message("The coupon was assigned.")

@@ -9,7 +9,8 @@ from domain.coupons.conditions import check_condition
 from domain.hours import hours_faults
 from domain.problems import FieldFault, InvalidRequest
 
-_PERIODS = (
+# Each limit of a period with its period: the two fields, each followed by its name in the API.
+_LIMITS_WITH_PERIODS = (
     ("max_usages_per_period", "maxUsagesPerPeriod", "usage_period_type", "usagePeriodType"),
     ("max_discount_per_period", "maxDiscountPerPeriod", "discount_period_type", "discountPeriodType"),
 )
@@ -25,7 +26,7 @@ def check_book(values: Mapping[str, Any]) -> None:
     begin, end = values["valid_from_date"], values["valid_to_date"]
     if begin is not None and end is not None and end < begin:
         faults.append(FieldFault("validToDate is before validFromDate", pointer="/validToDate"))
-    for limit, limit_name, period, period_name in _PERIODS:
+    for limit, limit_name, period, period_name in _LIMITS_WITH_PERIODS:
         if values[limit] is not None and values[period] is None:
             faults.append(FieldFault(f"{limit_name} needs {period_name}", pointer=f"/{period_name}"))
         if values[period] is not None and values[limit] is None:

@@ -17,7 +17,7 @@ DRAFT, PUBLISHED, DISABLED, ARCHIVED = "draft", "published", "disabled", "archiv
 
 @dataclass(frozen=True, slots=True)
 class BookTerms:
-    """The fields of a coupon book that decide about assignments and uses of its coupons, and those in their events.
+    """The fields of a coupon book that decide about assignments and uses of its coupons, or that their events contain.
 
     An empty restriction restricts nothing. `coupon_count` is the number of the book's codes; `total_assigned` and
     `total_usages` are sums over all members.
@@ -67,7 +67,7 @@ class BookTerms:
 
 @dataclass(frozen=True, slots=True)
 class CouponBook(BookTerms):
-    """A stored coupon book: its terms, and the fields that describe it, by which it is found and shown.
+    """A stored coupon book: its terms, and the fields that describe it.
 
     The fields that describe a book may be long, so they are read only for the books that a response contains. `tiers`
     are the ids of the tiers in `tier_keys`, in the same order.
@@ -199,8 +199,8 @@ def refuse_codes(book: BookTerms, codes: Sequence[str]) -> None:
 # Capital letters and digits that do not look alike (0 O, 1 I L, 2 Z, 5 S, 8 B, U V).
 CLEAR_CHARACTERS = "34679ACDEFGHJKMNPQRTWXY"
 MIN_BITS = 40
-_LENGTH = 18
-_MAX_CHARACTERS = 255
+_DEFAULT_LENGTH = 18
+_MAX_CODE_LENGTH = 255
 
 
 class RandomSource(Protocol):
@@ -214,7 +214,7 @@ class RandomSource(Protocol):
 class CodePattern:
     """The pattern of a book's codes; the default one has 18 characters of 23, which is 81 bits."""
 
-    length: int = _LENGTH
+    length: int = _DEFAULT_LENGTH
     alphabet: str = CLEAR_CHARACTERS
     prefix: str = ""
     suffix: str = ""
@@ -248,8 +248,8 @@ def check_pattern(document: Mapping[str, Any], pointer: str = "/codePattern") ->
         bits = f"{pattern.bits:.1f} bits, which are easy to guess"
         detail = f"length and alphabet make codes of {bits}; {MIN_BITS} are needed"
         faults.append(FieldFault(detail, pointer=f"{pointer}/length"))
-    if len(pattern.prefix) + pattern.length + len(pattern.suffix) > _MAX_CHARACTERS:
-        faults.append(FieldFault(f"codePattern makes codes longer than {_MAX_CHARACTERS} characters", pointer=pointer))
+    if len(pattern.prefix) + pattern.length + len(pattern.suffix) > _MAX_CODE_LENGTH:
+        faults.append(FieldFault(f"codePattern makes codes longer than {_MAX_CODE_LENGTH} characters", pointer=pointer))
     if faults:
         raise InvalidRequest(faults)
     return pattern

@@ -18,7 +18,7 @@ class UsageDetails:
     """Caller-supplied details of a coupon usage.
 
     `points_override` replaces the book's points: a positive value burns, a negative one mints, zero moves none.
-    `pending` is the id of a pending burn that is captured instead.
+    `pending_burn_id` is the id of a pending burn that is captured instead.
     """
 
     system_unique_key: str | None = None
@@ -30,14 +30,14 @@ class UsageDetails:
     loyalty_event_id: int | None = None
     external_event_date: datetime | None = None
     points_override: Decimal | None = None
-    pending: int | None = None
+    pending_burn_id: int | None = None
 
 
 class PointsCharge:
     """Moves the points of usages in the ledger session of a unit of work.
 
-    `transaction_id` returns the id of the posting at a position in the session, counted from 0. `stored` has the stored
-    transactions that may be captured or reverted, by id.
+    `transaction_id` returns the id of the posting at a position in the session, counted from 0. `stored_transactions`
+    may be captured or reverted; they are by id.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class PointsCharge:
         self._session = session
         self._accounts_by_key = accounts_by_key
         self._transaction_id = transaction_id
-        self.stored: dict[int, StoredTransaction] = {}
+        self.stored_transactions: dict[int, StoredTransaction] = {}
 
     def account_of(self, book: BookTerms) -> LedgerAccount | None:
         """The current account of the book's points, by default the default account of the organization.
@@ -70,8 +70,8 @@ class PointsCharge:
         else `price`. A negative override gives points. Raises the refusals of the ledger, such as InsufficientBalance,
         and has then changed nothing.
         """
-        if details.pending is not None:
-            return self._capture(wallet_id, details.pending)
+        if details.pending_burn_id is not None:
+            return self._capture(wallet_id, details.pending_burn_id)
         amount = price if details.points_override is None else details.points_override
         if not amount:
             return None
@@ -93,7 +93,7 @@ class PointsCharge:
 
         Raises the refusals of the ledger.
         """
-        charge = self.stored[ledger_transaction_id]
+        charge = self.stored_transactions[ledger_transaction_id]
         if charge.status == REVERTED:
             return None
         position = self._next_position()
@@ -102,14 +102,14 @@ class PointsCharge:
         )
         return self._transaction_id(position)
 
-    def _capture(self, wallet_id: int, pending: int) -> int:
+    def _capture(self, wallet_id: int, pending_burn_id: int) -> int:
         """Capture the pending burn that pays for a usage; return its id."""
-        charge = self.stored.get(pending)
+        charge = self.stored_transactions.get(pending_burn_id)
         account = None if charge is None else self._session.accounts.get(charge.ledger_account_id)
         if charge is None or account is None or charge.transaction_type != BURN or charge.from_wallet_id != wallet_id:
-            raise UnknownLedgerTransaction(f"The member has no burn {pending} that could be captured.")
+            raise UnknownLedgerTransaction(f"The member has no burn {pending_burn_id} that could be captured.")
         self._session.capture(charge, account)
-        return pending
+        return pending_burn_id
 
     def _next_position(self) -> int:
         """The position of the next posting; captures, which are other steps, are not counted."""

@@ -35,15 +35,15 @@ class Assignment:
 class Use:
     """Command to use `amount` of `coupon`, or of any coupons of the book if it is None, in the order of expiry.
 
-    `bypass` ignores the expiry of lots and the limits per period. `auto_assign` assigns missing coupons first; with
-    `from_stock` a coupon is assigned first even if the member has one.
-    `order_total` and `occasion` are the same as in an assignment.
+    `bypass_restrictions` ignores the expiry of lots and the limits per period. `auto_assign` assigns missing coupons
+    first; with `from_stock` a coupon is assigned first even if the member has one. `order_total` and `occasion` are the
+    same as in an assignment.
     """
 
     amount: Decimal = ONE
     coupon: Coupon | None = None
     amount_discounted: Decimal | None = None
-    bypass: bool = False
+    bypass_restrictions: bool = False
     auto_assign: bool = False
     from_stock: bool = False
     order_total: Decimal | None = None

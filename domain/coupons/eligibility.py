@@ -88,24 +88,24 @@ class Attempt:
 
 
 def exclusions(
-    book: BookTerms, facts: MemberFacts, attempt: Attempt, unchecked: Collection[type[Conflict]] = ()
+    book: BookTerms, facts: MemberFacts, attempt: Attempt, unchecked_refusals: Collection[type[Conflict]] = ()
 ) -> Iterator[Conflict]:
-    """All refusals, in the order of the rules; rules whose refusal is in `unchecked` are not checked.
+    """All refusals, in the order of the rules; rules whose refusal is in `unchecked_refusals` are not checked.
 
     Raises TimeExceeded if the deadline of the attempt passes before the book's condition is evaluated.
     """
     for purposes, refusal, rule in _RULES:
-        if purposes & attempt.purpose and refusal not in unchecked:
+        if purposes & attempt.purpose and refusal not in unchecked_refusals:
             why = rule(book, facts, attempt)
             if why is not None:
                 yield refusal(why)
 
 
 def refuse_excluded(
-    book: BookTerms, facts: MemberFacts, attempt: Attempt, unchecked: Collection[type[Conflict]] = ()
+    book: BookTerms, facts: MemberFacts, attempt: Attempt, unchecked_refusals: Collection[type[Conflict]] = ()
 ) -> None:
     """Raise the first of the refusals, if there is one."""
-    for refusal in exclusions(book, facts, attempt, unchecked):
+    for refusal in exclusions(book, facts, attempt, unchecked_refusals):
         raise refusal
 
 
@@ -115,17 +115,17 @@ def exclusions_from_list(
     order_total: Decimal | None = None,
     *,
     deadline: Deadline | None = None,
-    unchecked: Collection[type[Conflict]] = (),
+    unchecked_refusals: Collection[type[Conflict]] = (),
 ) -> list[Conflict]:
     """All refusals that keep a book out of the list of books that a member can use now.
 
     `order_total` is the total of the order, None if it is not known. If the member has no unused coupon, the rules of
     an assignment apply, too. The stock must be enough in any case, if it is known. Rules whose refusal is in
-    `unchecked` are not checked. Raises TimeExceeded if the deadline passes before the condition is evaluated.
+    `unchecked_refusals` are not checked. Raises TimeExceeded if the deadline passes before the condition is evaluated.
     """
     purpose = USE if facts.unused >= ONE else ASSIGN_AND_USE
     attempt = Attempt(purpose, order_total=order_total, deadline=deadline)
-    reasons = list(exclusions(book, facts, attempt, {OutOfStock, *unchecked}))
+    reasons = list(exclusions(book, facts, attempt, {OutOfStock, *unchecked_refusals}))
     shortage = _out_of_stock(book, facts, attempt)
     return reasons if shortage is None else [*reasons, OutOfStock(shortage)]
 
@@ -137,7 +137,7 @@ def is_usable(
 
     Raises TimeExceeded if the deadline passes before the condition is evaluated.
     """
-    return not exclusions_from_list(book, facts, order_total, unchecked={ConditionNotMet}) and holds(
+    return not exclusions_from_list(book, facts, order_total, unchecked_refusals={ConditionNotMet}) and holds(
         book.condition, facts.context, deadline
     )
 

@@ -43,7 +43,7 @@ class CouponLot:
     updated_at: datetime
 
     @property
-    def is_begun(self) -> bool:
+    def has_uses(self) -> bool:
         """True if anything of the lot is used, even if only a part of the value of one coupon."""
         if self.value is None or self.remaining_value is None:
             return self.amount_used > 0
@@ -73,9 +73,9 @@ class CouponLot:
         remaining = EXACT.subtract(self.remaining_value, discounted)
         return replace(self, amount_used=self._used_amount_at(remaining), remaining_value=remaining, updated_at=at)
 
-    def after_reverted_assignment(self, amount: Decimal, at: datetime, *, owed: Decimal = ZERO) -> CouponLot:
-        """The lot after a reversal of `amount` of the assignment; `owed` is taken when its use is reverted."""
-        lot_after = replace(self, amount=self.amount - amount, amount_owed=owed, updated_at=at)
+    def after_reverted_assignment(self, amount: Decimal, at: datetime, *, owed_amount: Decimal = ZERO) -> CouponLot:
+        """The lot after a reversal of `amount` of the assignment; `owed_amount` is taken when its use is reverted."""
+        lot_after = replace(self, amount=self.amount - amount, amount_owed=owed_amount, updated_at=at)
         return lot_after._within_its_value(self.remaining_value)
 
     def after_reverted_use(self, amount: Decimal, at: datetime, discounted: Decimal | None = None) -> CouponLot:
@@ -128,8 +128,8 @@ def last_expiry(lots: Collection[CouponLot]) -> datetime | None:
     return None if None in moments else max((moment for moment in moments if moment is not None), default=None)
 
 
-# The number of lots that are read first, and the factor of each further reading.
-_FIRST, _FACTOR = 1, 8
+# The number of lots that are read first, and the factor by which each further reading reads more.
+_FIRST_LIMIT, _LIMIT_FACTOR = 1, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class LotSource(Protocol):
 
 
 class LotReading:
-    """The lots of each range read so far; the locks of the unit of work keep unread lots unchanged."""
+    """How far the lots of each range have been read; the locks of the unit of work keep unread lots unchanged."""
 
     def __init__(self, source: LotSource) -> None:
         self._source = source
@@ -171,13 +171,16 @@ class LotReading:
         # How many lots of each member the next statement reads.
         self._limits: dict[LotRange, int] = {}
 
-    def is_next(self, member_id: int, lot_range: LotRange, lot: CouponLot | None) -> bool:
-        """True if no unread lot precedes `lot`, the first usable lot read so far, or None if none is usable."""
+    def precedes_unread_lots(self, member_id: int, lot_range: LotRange, lot: CouponLot | None) -> bool:
+        """True if `lot`, the first usable lot read so far, precedes all unread lots in the order of use.
+
+        If no lot read so far is usable (`lot` is None), it is true once all lots are read.
+        """
         place = lot_range, member_id
         if place in self._complete:
             return True
-        last = self._last.get(place)
-        return lot is not None and last is not None and order_of_use(lot) <= order_of_use(last)
+        last_read_lot = self._last.get(place)
+        return lot is not None and last_read_lot is not None and order_of_use(lot) <= order_of_use(last_read_lot)
 
     def read_more(self, member_id: int, lot_range: LotRange, count: int) -> list[CouponLot]:
         """Read the next lots of the range, at least `count` of them if they exist.
@@ -191,8 +194,8 @@ class LotReading:
             for holder_id in member_ids
             if (lot_range, holder_id) not in self._complete
         }
-        limit = max(count, self._limits.get(lot_range, _FIRST))
-        self._limits[lot_range] = _FACTOR * limit
+        limit = max(count, self._limits.get(lot_range, _FIRST_LIMIT))
+        self._limits[lot_range] = _LIMIT_FACTOR * limit
         lots = self._source.find_lots(lot_range, last_lots, limit)
         lots_by_member: dict[int, list[CouponLot]] = {}
         for lot in lots:

@@ -11,7 +11,7 @@ from domain.coupons.commands import ONE, Assignment, Lock, Use
 from domain.coupons.eligibility import ASSIGN, PERIOD_LIMITS, USE, Attempt, MemberFacts, refuse_excluded
 from domain.coupons.locks import CouponLock, CouponLocked, refuse_ended
 from domain.coupons.lots import CouponLot, LotRange, total_value
-from domain.coupons.state import PERSONAL, ZERO, CouponState
+from domain.coupons.state import PERSONAL_TYPES, ZERO, CouponState
 from domain.coupons.usages import (
     AssignmentUsed,
     CouponExpired,
@@ -38,7 +38,7 @@ class _Amounts:
     used: Decimal = ZERO
     discounted: Decimal | None = None
     remaining_value: Decimal | None = None
-    reverted: int | None = None
+    reverted_usage_id: int | None = None
     custom_attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -104,9 +104,8 @@ class CouponService:
     def _refuse_assignment(self, member: Member, book: BookTerms, attempt: Attempt) -> None:
         """Raise the first refusal of an assignment by the rules of the book, if there is one."""
         totals, stock = self._state.totals(member.member_id, book.coupon_book_id), self._state.stock_left(book)
-        reservations = [
-            lock for lock in self._state.locks_of(member.member_id, book.coupon_book_id) if lock.reserves_stock
-        ]
+        locks = self._state.locks_of(member.member_id, book.coupon_book_id)
+        reservations = [lock for lock in locks if lock.reserves_stock]
         facts = replace(self._facts(member, book), assigned=totals.assigned + len(reservations), stock_left=stock)
         refuse_excluded(book, facts, attempt, _CHECKED_BY_LEDGER)
 
@@ -114,17 +113,16 @@ class CouponService:
         """Raise the first refusal of a use by the rules of the book, if there is one."""
         totals = self._state.totals(member.member_id, book.coupon_book_id)
         used_or_locked = totals.used + len(self._state.locks_of(member.member_id, book.coupon_book_id))
-        facts = replace(
-            self._facts(member, book), used_in_period=used_or_locked, discounted_in_period=totals.discounted
-        )
-        unchecked = _CHECKED_BY_LEDGER | (PERIOD_LIMITS if command.bypass else frozenset())
+        facts = self._facts(member, book)
+        facts = replace(facts, used_in_period=used_or_locked, discounted_in_period=totals.discounted)
+        unchecked_refusals = _CHECKED_BY_LEDGER | (PERIOD_LIMITS if command.bypass_restrictions else frozenset())
         attempt = Attempt(
             USE,
             amount_discounted=command.amount_discounted,
             order_total=command.order_total,
             occasion=command.occasion,
         )
-        refuse_excluded(book, facts, attempt, unchecked)
+        refuse_excluded(book, facts, attempt, unchecked_refusals)
 
     def lock(self, member: Member, book: BookTerms, command: Lock, key: str, lock_id: int) -> CouponLock:
         """Lock a coupon; raises the first refusal, and the caller rolls back."""
@@ -222,7 +220,7 @@ class CouponService:
                 description=details.description,
                 tags=details.tags,
                 loyalty_event_id=details.loyalty_event_id,
-                points_override=None if details.points_override is None and details.pending is None else ZERO,
+                points_override=None if details.points_override is None and details.pending_burn_id is None else ZERO,
             )
             usage = self.assign(member, book, Assignment(coupon=command.coupon, occasion=command.occasion), new_details)
             # It is the lot of this assignment, even if the member has others.
@@ -235,13 +233,13 @@ class CouponService:
         """The lot to be used next, None if the member has none; raises CouponLocked if only locked uses are left."""
         coupon = None if command.coupon is None else self._state.coupons[command.coupon.coupon_id]
         coupon_id = None if coupon is None else coupon.coupon_id
-        lot_range = LotRange(book.coupon_book_id, coupon_id, with_expired=command.bypass)
+        lot_range = LotRange(book.coupon_book_id, coupon_id, with_expired=command.bypass_restrictions)
         lot = self._state.next_lot(member.member_id, lot_range, count)
         if lot is not None:
             return lot
         is_locked = bool(self._state.locks_of(member.member_id, book.coupon_book_id, coupon_id))
         # If each code of the book belongs to one member, another code can be assigned.
-        can_assign = command.auto_assign and coupon is None and book.type in PERSONAL
+        can_assign = command.auto_assign and coupon is None and book.type in PERSONAL_TYPES
         if (is_locked and not can_assign) or (coupon is not None and coupon.is_locked(self._state.at)):
             fact = f"The coupon of the coupon book {book.name} is locked."
             raise CouponLocked(f"{fact} Use the key of its lock, or wait until the lock ends.")
@@ -249,10 +247,11 @@ class CouponService:
 
     def _nothing_to_use(self, member: Member, book: BookTerms, command: Use) -> Conflict:
         """The refusal of a use of coupons that the member does not have, or that have expired."""
-        coupon_id = None if command.coupon is None else command.coupon.coupon_id
-        range_with_expired = LotRange(book.coupon_book_id, coupon_id, with_expired=True)
-        if not command.bypass and self._state.next_lot(member.member_id, range_with_expired, 1) is not None:
-            return CouponExpired(f"The coupon of the coupon book {book.name} has expired.")
+        if not command.bypass_restrictions:
+            coupon_id = None if command.coupon is None else command.coupon.coupon_id
+            range_with_expired = LotRange(book.coupon_book_id, coupon_id, with_expired=True)
+            if self._state.next_lot(member.member_id, range_with_expired, 1) is not None:
+                return CouponExpired(f"The coupon of the coupon book {book.name} has expired.")
         return CouponNotAssigned(f"The member has no coupon of the coupon book {book.name} left to use.")
 
     def revert(self, usage_id: int, details: UsageDetails, *, force: bool = False) -> CouponUsage:
@@ -262,7 +261,7 @@ class CouponService:
         """
         usage = self._revertible_usage(usage_id)
         lot = self._lot_of(usage)
-        if not usage.is_use and lot is not None and lot.is_begun and not force:
+        if not usage.is_use and lot is not None and lot.has_uses and not force:
             detail = f"{lot.amount_used} of the {lot.amount} assigned coupons are used"
             value_note = "" if lot.remaining_value is None else f", and a value of {lot.remaining_value} is left"
             raise AssignmentUsed(f"{detail}{value_note}.")
@@ -275,8 +274,8 @@ class CouponService:
         lot_after = lot.after_reverted_assignment(lot.amount, self._state.at)
         return self._record_reversal(usage, lot.amount, lot_after, details, key, transaction_id)
 
-    def reverse(self, usage_id: int, details: UsageDetails) -> CouponUsage | None:
-        """Reverse the unused part of an event's usage, without its points; return None if everything is used.
+    def reverse_unused_part(self, usage_id: int, details: UsageDetails) -> CouponUsage | None:
+        """Reverse the unused part of a usage of an event, without its points; return None if everything is used.
 
         The used part of an assignment is taken when its use is reverted.
         """
@@ -285,7 +284,7 @@ class CouponService:
         if usage.is_use or lot is None:
             return self._revert_use(usage, lot, details, self._new_key(), None)
         unused_amount = lot.unused_amount
-        lot_after = lot.after_reverted_assignment(unused_amount, self._state.at, owed=lot.amount - unused_amount)
+        lot_after = lot.after_reverted_assignment(unused_amount, self._state.at, owed_amount=lot.amount - unused_amount)
         if unused_amount == 0:
             self._state.store_lot(lot_after)
             return None
@@ -347,7 +346,7 @@ class CouponService:
             used=-used_amount,
             remaining_value=None if lot_after is None else lot_after.remaining_value,
             discounted=usage.negated_discount,
-            reverted=usage.coupon_usage_id,
+            reverted_usage_id=usage.coupon_usage_id,
             custom_attributes=usage.custom_attributes,
         )
         reversal = self._record_usage(book, member_coupon, amounts, details, key, transaction_id)
@@ -386,7 +385,7 @@ class CouponService:
                 updated_total_usages=member_coupon.amount_used,
                 updated_total_assigned=member_coupon.amount_assigned,
                 reversal_usage_id=None,
-                reverted_usage_id=amounts.reverted,
+                reverted_usage_id=amounts.reverted_usage_id,
                 amount_discounted=amounts.discounted,
                 remaining_value=amounts.remaining_value,
                 ledger_transaction_id=transaction_id,

@@ -26,7 +26,7 @@ Record = TypeVar("Record")
 Place = tuple[int, int]
 """A member's id, and the id of a coupon or of a book."""
 
-PERSONAL = frozenset({LIST, GENERATED})
+PERSONAL_TYPES = frozenset({LIST, GENERATED})
 """The types of books whose codes belong to one member each."""
 
 
@@ -67,7 +67,7 @@ class CouponChanges(NamedTuple):
 class CouponState(UndoableState):
     """The state of the loaded coupon books at the moment `at`; `zone` is the zone of books without one of their own.
 
-    `shared` has, by book, the id of a coupon that is for all members. The `usages` may be reverted.
+    `shared_coupon_ids` has, by book, the id of a coupon that is for all members. The `usages` may be reverted.
     Codes that were fetched remain available after a rollback.
     """
 
@@ -76,7 +76,7 @@ class CouponState(UndoableState):
         self.zone = zone
         self.books: dict[int, BookTerms] = {}
         self.coupons: dict[int, Coupon] = {}
-        self.shared: dict[int, int] = {}
+        self.shared_coupon_ids: dict[int, int] = {}
         self.member_coupons: dict[Place, MemberCoupon] = {}
         self.lots: dict[int, CouponLot] = {}
         self.new_usages: list[CouponUsage] = []
@@ -89,6 +89,7 @@ class CouponState(UndoableState):
         self.new_coupon_ids: set[int] = set()
         self._totals: dict[Place, UsageTotals] = {}
         self._ids_by_code: dict[tuple[int, str | None], int] = {}
+        # The ids of lots, as keys of a dictionary, which keeps their order.
         self._lots_of_book: dict[Place, dict[int, None]] = {}
         self._lots_of_coupon: dict[Place, dict[int, None]] = {}
         self._free_ids: dict[int, list[int]] = {}
@@ -113,20 +114,20 @@ class CouponState(UndoableState):
             )
         self.books[book.coupon_book_id] = book
 
-    def put_coupons(self, coupons: Iterable[Coupon], *, new: bool = False) -> None:
+    def put_coupons(self, coupons: Iterable[Coupon], *, are_new: bool = False) -> None:
         """Add loaded or new coupons; coupons that are present already keep their state."""
         for coupon in coupons:
             if coupon.coupon_id in self.coupons:
                 continue
             self.coupons[coupon.coupon_id] = coupon
             self._ids_by_code[coupon.coupon_book_id, coupon.code] = coupon.coupon_id
-            if new:
+            if are_new:
                 self.new_coupon_ids.add(coupon.coupon_id)
             else:
                 self.original_coupons[coupon.coupon_id] = coupon
             book = self.books.get(coupon.coupon_book_id)
-            if book is not None and book.type not in PERSONAL:
-                self.shared[coupon.coupon_book_id] = coupon.coupon_id
+            if book is not None and book.type not in PERSONAL_TYPES:
+                self.shared_coupon_ids[coupon.coupon_book_id] = coupon.coupon_id
 
     def put_member_coupons(self, member_coupons: Iterable[MemberCoupon]) -> None:
         """Add members' amounts of coupons, except amounts that the state has."""
@@ -154,7 +155,7 @@ class CouponState(UndoableState):
         if not changed_locks:
             self.locked_stock.update(reserved_stock)
 
-    # -- looking ------------------------------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------------------------------
 
     def totals(self, member_id: int, coupon_book_id: int) -> UsageTotals:
         """The present totals of the member and the book."""
@@ -189,7 +190,7 @@ class CouponState(UndoableState):
                 if lot_range.contains(lot, self.at) and lot.unused_amount > lock_counts[lot.coupon_lot_id]
             ]
             next_lot = min(usable, key=order_of_use, default=None)
-            if self._reading.is_next(member_id, lot_range, next_lot):
+            if self._reading.precedes_unread_lots(member_id, lot_range, next_lot):
                 return next_lot
             self.put_lots(self._reading.read_more(member_id, lot_range, count))
 
@@ -207,20 +208,20 @@ class CouponState(UndoableState):
         """
         if coupon is not None:
             coupon = self.coupons[coupon.coupon_id]
-            if book.type in PERSONAL:
+            if book.type in PERSONAL_TYPES:
                 self._refuse_held(member_id, coupon)
                 if coupon.is_locked(self.at):
                     raise CouponLocked(f"The code {coupon.code} is locked. Release its lock, or wait until it ends.")
-        elif book.type in PERSONAL:
+        elif book.type in PERSONAL_TYPES:
             coupon = self._take_next_code(book)
         else:
-            shared_id = self.shared.get(book.coupon_book_id)
+            shared_id = self.shared_coupon_ids.get(book.coupon_book_id)
             if shared_id is None:
                 raise OutOfStock(f"The coupon book {book.name} has no code yet.")
             coupon = self.coupons[shared_id]
         limit = book.max_assigned_per_coupon
         # Locks of a `single` book reserve assignments of its one code. Locks of personal codes were checked above.
-        reserved_stock = 0 if book.type in PERSONAL else self.locked_stock.get(book.coupon_book_id, 0)
+        reserved_stock = 0 if book.type in PERSONAL_TYPES else self.locked_stock.get(book.coupon_book_id, 0)
         if coupon.code is not None and limit is not None and coupon.total_assigned + reserved_stock + amount > limit:
             raise OutOfStock(
                 f"A code may be assigned {limit} times, and this one has been assigned {coupon.total_assigned} times."
@@ -248,7 +249,7 @@ class CouponState(UndoableState):
                     further_codes = free_codes_of(book, self.coupons.values(), self.at)
                 if not further_codes:
                     raise OutOfStock(f"All codes of the coupon book {book.name} are assigned or locked.")
-                self.put_coupons(further_codes, new=book.type == GENERATED)
+                self.put_coupons(further_codes, are_new=book.type == GENERATED)
                 free_ids.extend(coupon.coupon_id for coupon in further_codes)
                 continue
             self.put(self._next_free_position, book.coupon_book_id, position + 1)
@@ -260,30 +261,32 @@ class CouponState(UndoableState):
     # -- changing -----------------------------------------------------------------------------------------------------
 
     def add_amounts(
-        self, member_id: int, coupon: Coupon, assigned: Decimal, used_amount: Decimal, lot: CouponLot | None
+        self, member_id: int, coupon: Coupon, assigned_amount: Decimal, used_amount: Decimal, lot: CouponLot | None
     ) -> MemberCoupon:
         """Add to the amounts of a coupon, its book and its member; store `lot`, if any; return the member coupon."""
         if lot is not None:
             self.store_lot(lot)
-        before = self.member_coupons.get((member_id, coupon.coupon_id)) or MemberCoupon.of_nothing(
-            member_id, coupon, self.at
-        )
+        place = (member_id, coupon.coupon_id)
+        before = self.member_coupons.get(place) or MemberCoupon.of_nothing(member_id, coupon, self.at)
         after = replace(
             before,
-            amount_assigned=before.amount_assigned + assigned,
+            amount_assigned=before.amount_assigned + assigned_amount,
             amount_used=before.amount_used + used_amount,
             updated_at=self.at,
             **({} if lot is None else _last_lot_data(lot)),
         )
         book, present_coupon = self.books[coupon.coupon_book_id], self.coupons[coupon.coupon_id]
-        lot_data = _next_lot_data(self._unused_lots(member_id, coupon), after) if book.type in PERSONAL else {}
+        lot_data = _next_lot_data(self._unused_lots(member_id, coupon), after) if book.type in PERSONAL_TYPES else {}
+        coupon_after = _with_changed_sums(present_coupon, assigned_amount, used_amount, lot_data)
+        book_after = _with_changed_sums(book, assigned_amount, used_amount, {})
         totals = self.totals(member_id, book.coupon_book_id)
+        totals_after = replace(totals, assigned=totals.assigned + assigned_amount)
         self.put_all(
             [
-                (self.member_coupons, (member_id, coupon.coupon_id), after),
-                (self.coupons, coupon.coupon_id, _with_changed_sums(present_coupon, assigned, used_amount, lot_data)),
-                (self.books, book.coupon_book_id, _with_changed_sums(book, assigned, used_amount, {})),
-                (self._totals, (member_id, book.coupon_book_id), replace(totals, assigned=totals.assigned + assigned)),
+                (self.member_coupons, place, after),
+                (self.coupons, coupon.coupon_id, coupon_after),
+                (self.books, book.coupon_book_id, book_after),
+                (self._totals, (member_id, book.coupon_book_id), totals_after),
             ]
         )
         return after
@@ -334,7 +337,7 @@ class CouponState(UndoableState):
         self.put(self.locks, lock.coupon_lock_id, lock)
         if lock.reserves_stock:
             self.put(self.locked_stock, book_id, self.locked_stock.get(book_id, 0) + (1 if is_active else -1))
-            if self.books[book_id].type in PERSONAL:
+            if self.books[book_id].type in PERSONAL_TYPES:
                 locked_until = lock.expires_at if is_active else None
                 coupon = replace(self.coupons[lock.coupon_id], locked_until=locked_until)
                 self.put(self.coupons, lock.coupon_id, coupon)
@@ -374,9 +377,9 @@ def _changed_records(store: dict[Key, Record], keys: Mapping[int, Collection[Any
     return list(map(store.__getitem__, sorted(keys.get(id(store), ()))))
 
 
-def _with_changed_sums(record: Any, assigned: Decimal, used_amount: Decimal, changes: Mapping[str, Any]) -> Any:
-    """The book or coupon after its sums grew by `assigned` and `used_amount`, with further `changes` of fields."""
-    total_assigned, total_usages = record.total_assigned + assigned, record.total_usages + used_amount
+def _with_changed_sums(record: Any, assigned_amount: Decimal, used_amount: Decimal, changes: Mapping[str, Any]) -> Any:
+    """The book or coupon with both amounts added to its sums, and with further `changes` of fields."""
+    total_assigned, total_usages = record.total_assigned + assigned_amount, record.total_usages + used_amount
     return replace(record, total_assigned=total_assigned, total_usages=total_usages, **changes)
 
 

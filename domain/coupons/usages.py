@@ -70,8 +70,8 @@ class CouponUsage:
 class MemberCoupon:
     """A member's sums of a coupon over its unreverted usages; `member_coupon_id` is 0 until it is stored.
 
-    `expired_at` and `custom_attributes` are copies from the lot that changed last. The copies count only if no lot has
-    an amount left; as long as a lot has one, the fields of the lots count.
+    `expired_at` and `custom_attributes` are copied from the lot that changed last. They count only if no lot has an
+    amount left; if a lot has one, the fields of the lots count.
     """
 
     organization_id: int

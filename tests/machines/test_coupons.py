@@ -197,7 +197,7 @@ class Coupons(RuleBasedStateMachine):
         command = {
             "codes": () if code is None else (code,),
             "amount_discounted": None if discount is None else Decimal(discount),
-            "bypass": bypass,
+            "bypass_restrictions": bypass,
             "points_override": None if override is None else Decimal(override),
         }
         results = self.on_both(

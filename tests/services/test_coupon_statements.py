@@ -121,14 +121,16 @@ def test_a_coupon_reads_as_many_rows_for_a_member_with_3_lots_as_with_many(engin
         return assignments[0]
 
     def use(call, member, bypass=False):
-        [usage] = assign_and_use.use_coupons([call], [CouponRequest(member, book, CouponCommand(bypass=bypass))])
+        [usage] = assign_and_use.use_coupons(
+            [call], [CouponRequest(member, book, CouponCommand(bypass_restrictions=bypass))]
+        )
         return usage
 
     def costs(member):
         """Of each step: the rows that it fetched of all tables, and the rows that it read of the coupon lots."""
         assignment, *assignment_rows = measure(shop, lambda call: assign(call, member))
         usage, *use_rows = measure(shop, lambda call: use(call, member))
-        # With `bypass` expired lots can be used, too.
+        # With a bypass, expired lots can be used, too.
         _, *bypass_rows = measure(shop, lambda call: use(call, member, bypass=True))
         _, *use_revert_rows = measure(shop, lambda call: revert_usages([call], [UsageToRevert(usage)]))
         _, *assignment_revert_rows = measure(shop, lambda call: revert_usages([call], [UsageToRevert(assignment)]))

@@ -35,7 +35,8 @@ _LATER_FIELDS = ("order_total", "remaining_value", "lock_key")
 class CouponCommand:
     """The command of a request; fields that the surface of the request does not offer keep their defaults.
 
-    `pending` is the id of the pending burn that pays for the usage; with `bypass`, its restrictions are not checked.
+    The pending burn `pending_burn_id` pays for the usage. With `bypass_restrictions`, the restrictions of the usage are
+    not checked.
     """
 
     codes: tuple[str, ...] = ()
@@ -51,9 +52,9 @@ class CouponCommand:
     description: str | None = None
     tags: tuple[str, ...] = ()
     points_override: Decimal | None = None
-    pending: int | None = field(default=None, metadata={"wire": "pendingCaptureLedgerTransactionId"})
+    pending_burn_id: int | None = field(default=None, metadata={"wire": "pendingCaptureLedgerTransactionId"})
     amount_discounted: Decimal | None = None
-    bypass: bool = field(default=False, metadata={"wire": "bypassUsageRestrictions"})
+    bypass_restrictions: bool = field(default=False, metadata={"wire": "bypassUsageRestrictions"})
     auto_assign: bool = False
     order_total: Decimal | None = None
     remaining_value: Decimal | None = None
@@ -91,7 +92,7 @@ class CouponCommand:
             tags=self.tags,
             custom_attributes=self.custom_attributes or {},
             points_override=self.points_override,
-            pending=self.pending,
+            pending_burn_id=self.pending_burn_id,
         )
 
 
@@ -222,7 +223,7 @@ def _use(coupons: CouponWork, call: Call, request: CouponRequest, book: BookTerm
     use = Use(
         coupon=named_coupons[0] if named_coupons else None,
         amount_discounted=command.amount_discounted,
-        bypass=command.bypass,
+        bypass_restrictions=command.bypass_restrictions,
         auto_assign=command.auto_assign,
         order_total=command.order_total,
     )
@@ -327,7 +328,7 @@ def _finders(coupons: CouponWork, book: BookTerms, command: CouponCommand) -> li
 def _refuse_two_prices(command: CouponCommand) -> None:
     """Refuse a command with two prices, and a command that captures one pending burn for several usages."""
     faults = []
-    if command.pending is not None:
+    if command.pending_burn_id is not None:
         pointer = "/pendingCaptureLedgerTransactionId"
         if command.points_override is not None:
             faults.append(

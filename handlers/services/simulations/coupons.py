@@ -73,7 +73,7 @@ class Offer:
 
         The condition of the book, which takes longest, is not checked: `meets_condition` does so.
         """
-        reasons = exclusions_from_list(self.book, self.facts, self.order_total, unchecked={ConditionNotMet})
+        reasons = exclusions_from_list(self.book, self.facts, self.order_total, unchecked_refusals={ConditionNotMet})
         cost = self.cost
         if cost is None or not _is_only_reason(reasons, InsufficientBalance):
             return None

@@ -71,7 +71,7 @@ def test_a_lot_has_its_unused_amount_left():
     assert lot().unused_amount == 3 - 1
     assert lot(amount=Decimal(0)).unused_amount == 0
     assert lot().after_use(Decimal(2), NOON).unused_amount == 3 - 1 - 2
-    assert lot().after_reverted_assignment(Decimal(2), NOON, owed=Decimal(1)).amount_owed == 1
+    assert lot().after_reverted_assignment(Decimal(2), NOON, owed_amount=Decimal(1)).amount_owed == 1
 
 
 @pytest.mark.parametrize(("expired_at", "has_expired"), [(None, False), (NOON, True)])
@@ -111,8 +111,8 @@ def test_a_use_of_value_coupons_uses_up_the_coupons_that_the_remaining_value_doe
     used_card = unused_card.after_use(Decimal(1), NOON, Decimal(discount))
     assert used_card.amount_used == used_coupons
     assert used_card.remaining_value == Decimal(value_after_use)
-    assert used_card.is_begun
-    assert not unused_card.is_begun
+    assert used_card.has_uses
+    assert not unused_card.has_uses
     restored_card = used_card.after_reverted_use(Decimal(used_coupons), NOON, Decimal(discount))
     assert (restored_card.amount_used, restored_card.remaining_value) == (0, remaining_value)
 
@@ -121,7 +121,7 @@ def test_the_rest_of_a_reversed_assignment_has_no_value():
     reversed_card = card(7).after_reverted_assignment(Decimal(1), NOON)
     assert (reversed_card.amount, reversed_card.remaining_value) == (0, 0)
     assert reversed_card.after_reverted_use(Decimal(0), NOON, Decimal(5)).remaining_value == 0
-    owing_card = card(0, amount_used=Decimal(1)).after_reverted_assignment(Decimal(0), NOON, owed=Decimal(1))
+    owing_card = card(0, amount_used=Decimal(1)).after_reverted_assignment(Decimal(0), NOON, owed_amount=Decimal(1))
     assert (owing_card.amount, owing_card.amount_owed, owing_card.unused_amount) == (1, 1, 0)
     paid_card = owing_card.after_reverted_use(Decimal(1), NOON, Decimal(5))
     assert (paid_card.amount, paid_card.amount_used, paid_card.amount_owed, paid_card.remaining_value) == (0, 0, 0, 0)
@@ -144,4 +144,4 @@ def test_the_remaining_value_is_the_value_less_unreverted_uses(amount, moves):
         remaining_value = 12 * amount - sum(active_discounts)
         assert (cards.remaining_value, cards.amount) == (remaining_value, amount)
         assert cards.amount_used == amount - ceil(remaining_value / 12)
-        assert cards.is_begun is bool(active_discounts)
+        assert cards.has_uses is bool(active_discounts)

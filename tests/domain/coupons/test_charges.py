@@ -56,7 +56,7 @@ class Shop:
             "pending_expires_at": None,
             "entry_count": 1,
         }
-        self.charge.stored[number] = StoredTransaction(**plain | values)
+        self.charge.stored_transactions[number] = StoredTransaction(**plain | values)
         return number
 
 
@@ -149,7 +149,7 @@ def test_a_pending_burn_of_the_member_is_captured_in_place_of_a_new_burn():
     shop.session._holdings[WALLET, 1] = Holding(current=Decimal(50), pending_debit=Decimal(10))
     pending_burn = shop.transaction(5, status=PENDING, amount=Decimal(10))
     # The price of 99 does not matter.
-    assert shop.pay(99, pending=pending_burn) == 5
+    assert shop.pay(99, pending_burn_id=pending_burn) == 5
     [step] = shop.session.steps
     assert isinstance(step, Capture)
     assert shop.balance() == 50 - 10
@@ -164,9 +164,9 @@ def test_only_a_burn_of_the_member_from_the_account_of_the_book_is_captured(valu
     shop = Shop()
     shop.transaction(5, status=PENDING, **values)
     with pytest.raises(UnknownLedgerTransaction, match=r"The member has no burn 5 that could be captured\."):
-        shop.pay(1, pending=5)
+        shop.pay(1, pending_burn_id=5)
     with pytest.raises(UnknownLedgerTransaction):
-        shop.pay(1, pending=6)
+        shop.pay(1, pending_burn_id=6)
 
 
 def test_the_points_of_a_usage_are_returned_once():

@@ -73,7 +73,11 @@ def test_a_rollback_undoes_all_work_since_the_savepoint():
 @pytest.mark.parametrize(
     # The charges of the assignment and of the use.
     ("details", "charges"),
-    [(NO_DETAILS, [7, 0]), (UsageDetails(points_override=Decimal(5)), [0, 5]), (UsageDetails(pending=5), [0, 0])],
+    [
+        (NO_DETAILS, [7, 0]),
+        (UsageDetails(points_override=Decimal(5)), [0, 5]),
+        (UsageDetails(pending_burn_id=5), [0, 0]),
+    ],
 )
 def test_a_use_that_sets_its_points_assigns_the_coupon_without_points(details, charges):
     shop = Shop(assignment_required_points=Decimal(7))
@@ -97,7 +101,7 @@ def test_an_expired_lot_is_used_only_with_the_bypass():
     shop.assign(expires_at=NOW)
     with pytest.raises(CouponExpired):
         shop.use()
-    assert len(shop.use(bypass=True)) == 1
+    assert len(shop.use(bypass_restrictions=True)) == 1
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def test_a_use_above_a_limit_of_the_period_is_refused_without_the_bypass(max_usa
     assert len(shop.use(amount_discounted=Decimal(4))) == 1
     with pytest.raises(refusal):
         shop.use(amount_discounted=Decimal(4))
-    assert len(shop.use(bypass=True, amount_discounted=Decimal(4))) == 1
+    assert len(shop.use(bypass_restrictions=True, amount_discounted=Decimal(4))) == 1
     assert (shop.totals_of_ana().used, shop.totals_of_ana().discounted) == (2, 8)
 
 
@@ -142,10 +146,10 @@ def test_each_assignment_has_its_own_expiry():
     assert amounts_and_used_amounts(shop) == [(2, 0), (1, 1), (1, 1)]
     with pytest.raises(CouponExpired):
         shop.use()
-    assert len(shop.use(bypass=True, amount=Decimal(2))) == 2
+    assert len(shop.use(bypass_restrictions=True, amount=Decimal(2))) == 2
     assert amounts_and_used_amounts(shop) == [(2, 2), (1, 1), (1, 1)]
     with pytest.raises(CouponNotAssigned):
-        shop.use(bypass=True)
+        shop.use(bypass_restrictions=True)
 
 
 def test_a_reverted_use_returns_to_its_lot():
@@ -186,7 +190,7 @@ def test_used_coupons_of_a_reversed_assignment_are_clawed_back_when_their_use_is
     assignment = shop.assign(amount=Decimal(3))
     # One use for each coupon.
     uses = shop.use(amount=Decimal(used_amount))
-    shop.service.reverse(assignment.coupon_usage_id, NO_DETAILS)
+    shop.service.reverse_unused_part(assignment.coupon_usage_id, NO_DETAILS)
     # The coupons that are not used are clawed back at once.
     assert amounts_and_used_amounts(shop) == [(used_amount, used_amount)]
     for use in uses:
@@ -224,11 +228,11 @@ def test_the_reversal_of_an_assignment_takes_only_its_unused_coupons():
     shop = Shop()
     assignment = shop.assign(amount=Decimal(3))
     shop.use()
-    reversal = shop.service.reverse(assignment.coupon_usage_id, NO_DETAILS)
+    reversal = shop.service.reverse_unused_part(assignment.coupon_usage_id, NO_DETAILS)
     assert (reversal.amount_assigned, reversal.updated_total_assigned) == (-(3 - 1), 1)
     used_up_assignment = shop.assign()
     shop.use(coupon=shop.state.coupons[used_up_assignment.coupon_id])
-    assert shop.service.reverse(used_up_assignment.coupon_usage_id, NO_DETAILS) is None
+    assert shop.service.reverse_unused_part(used_up_assignment.coupon_usage_id, NO_DETAILS) is None
 
 
 def test_a_fully_reverted_coupon_has_no_expiry_or_data():
@@ -330,5 +334,5 @@ def test_a_coupon_whose_use_is_reversed_is_unused_again():
     shop = Shop()
     shop.assign()
     [use] = shop.use()
-    assert shop.service.reverse(use.coupon_usage_id, NO_DETAILS).amount_used == -1
+    assert shop.service.reverse_unused_part(use.coupon_usage_id, NO_DETAILS).amount_used == -1
     assert [lot.unused_amount for lot in shop.state.lots.values()] == [1]

@@ -97,8 +97,8 @@ def test_only_a_loaded_book_has_a_shared_coupon():
     coupon_state = CouponState(NOW, EmptySource())
     coupon_state.put_coupons([coupon()])
     assert coupon_state.coupons.keys() == {1}
-    assert coupon_state.shared == {}
-    assert state(coupon(), type="single").shared == {12: 1}
+    assert coupon_state.shared_coupon_ids == {}
+    assert state(coupon(), type="single").shared_coupon_ids == {12: 1}
 
 
 def test_a_code_is_found_in_its_book():
@@ -219,7 +219,7 @@ def test_a_member_has_the_expiry_and_data_of_the_last_lot_unless_all_of_it_was_r
         (ZERO, ZERO, True),
     ):
         last_lot = lot(8, expires_in=1, amount=amount, amount_used=amount_used, custom_attributes={"seat": 4})
-        member_coupon = coupon_state.add_amounts(ANA, coupon(), assigned=ZERO, used_amount=ZERO, lot=last_lot)
+        member_coupon = coupon_state.add_amounts(ANA, coupon(), assigned_amount=ZERO, used_amount=ZERO, lot=last_lot)
         assert member_coupon.expired_at == (None if is_reversed else NOW + timedelta(days=1))
         assert member_coupon.custom_attributes == ({} if is_reversed else {"seat": 4})
 
@@ -296,7 +296,7 @@ def test_a_use_counts_in_the_periods_in_which_it_took_place(settings, used_at, t
 
 def test_changes_are_returned_only_once():
     coupon_state = state(coupon(2, "B"), coupon(1, "A"))
-    coupon_state.put_coupons([coupon(3, "C")], new=True)
+    coupon_state.put_coupons([coupon(3, "C")], are_new=True)
     for number in (2, 1, 3):
         assign(coupon_state, ANA, coupon_state.coupons[number], ONE)
     changes = coupon_state.take_changes()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from domain.coupons.books import LIST, BookTerms, Coupon, UnknownCouponBook, pattern_of, stock_left
 from domain.coupons.lots import CouponLot, LotRange, period_starts
-from domain.coupons.state import PERSONAL, CouponChanges, CouponState
+from domain.coupons.state import PERSONAL_TYPES, CouponChanges, CouponState
 from domain.coupons.usages import CouponUsage
 from domain.scalars import is_key
 from persistence.coupons import holdings, usages
@@ -83,8 +83,8 @@ class CouponLoader:
         books = holdings.find_books(self._db, organization_id, ids=ids, keys=keys, lock=not self._is_dry_run)
         if not books:
             return
-        personal_ids = [book.coupon_book_id for book in books if book.type in PERSONAL]
-        shared_ids = [book.coupon_book_id for book in books if book.type not in PERSONAL]
+        personal_ids = [book.coupon_book_id for book in books if book.type in PERSONAL_TYPES]
+        shared_ids = [book.coupon_book_id for book in books if book.type not in PERSONAL_TYPES]
         starts_by_book = {book.coupon_book_id: period_starts(book, state.at, state.zone) for book in books}
         assigned = (
             holdings.find_assigned_amounts(self._db, organization_id, members, personal_ids) if personal_ids else {}
@@ -125,7 +125,7 @@ class CouponLoader:
 
     def load_by_code(self, book: BookTerms, codes: Collection[str], coupon_ids: Collection[int] = ()) -> None:
         """Load coupons of the book that are requested by code or id, with their assignments to the members."""
-        lock = book.type in PERSONAL and not self._is_dry_run
+        lock = book.type in PERSONAL_TYPES and not self._is_dry_run
         coupons = holdings.find_coupons(self._db, book, codes, coupon_ids, lock=lock)
         self.state.put_coupons(coupons)
         self._load_held_coupons(self._unit.members, [coupon.coupon_id for coupon in coupons])
@@ -187,7 +187,7 @@ class CouponLoader:
         For personal codes that are not loaded yet, also loads the coupons with all their lots.
         """
         lots = holdings.find_next_lots(self._db, self._organization_id, lot_range, after, self.state.at, limit)
-        if self.state.books[lot_range.coupon_book_id].type in PERSONAL:
+        if self.state.books[lot_range.coupon_book_id].type in PERSONAL_TYPES:
             ids = {lot.coupon_id for lot in lots if (lot.member_id, lot.coupon_id) not in self.state.member_coupons}
             self._load_held_coupons(after.keys(), ids)
         return lots
@@ -272,7 +272,7 @@ class CouponLoader:
         shared: list[dict[str, object]] = []
         for coupon in changes.coupons:
             if coupon.coupon_id not in changes.new_coupon_ids:
-                is_personal = self.state.books[coupon.coupon_book_id].type in PERSONAL
+                is_personal = self.state.books[coupon.coupon_book_id].type in PERSONAL_TYPES
                 added_assigned, added_used = _increase(coupon, changes.original_coupons[coupon.coupon_id])
                 row = {"coupon_id": coupon.coupon_id, "total_assigned": added_assigned, "total_usages": added_used}
                 if is_personal:

@@ -71,12 +71,12 @@ class CouponWork:
 
     def assign(self, member_id: int, book: BookTerms, command: Assignment, details: UsageDetails) -> CouponUsage:
         """Assign a coupon of a loaded book; if it is refused, nothing has changed."""
-        self._load_transactions([details.pending])
+        self._load_transactions([details.pending_burn_id])
         return self._service.assign(self._member(member_id), self.loader.lock_stock(book), command, details)
 
     def use(self, member_id: int, book: BookTerms, command: Use, details: UsageDetails) -> list[CouponUsage]:
         """Use coupons of a loaded book; if it is refused, nothing has changed."""
-        self._load_transactions([details.pending])
+        self._load_transactions([details.pending_burn_id])
         if command.auto_assign:
             book = self.loader.lock_stock(book)
         return self.run_or_roll_back(partial(self._service.use, self._member(member_id), book, command, details))
@@ -237,7 +237,7 @@ class CouponWork:
             usage = by_id[usage_id]
             is_restored = not usage.is_use or self.loader.state.books[usage.coupon_book_id].restore_on_cancel
             if is_restored and self._service.is_active(usage_id):
-                parts.append(reversed_coupon(usage, self._service.reverse(usage_id, details)))
+                parts.append(reversed_coupon(usage, self._service.reverse_unused_part(usage_id, details)))
         return parts
 
     def flush(self) -> None:
@@ -281,7 +281,7 @@ class CouponWork:
 
     def _load_transactions(self, ids: Iterable[int | None]) -> None:
         """Load transactions that are to be captured or reverted; the id None means no transaction."""
-        transactions = self._charge.stored
+        transactions = self._charge.stored_transactions
         missing_ids = {ledger_id for ledger_id in ids if ledger_id is not None and ledger_id not in transactions}
         if missing_ids:
             transactions.update(posting.find_stored(self._unit.db, self._unit.organization_id, missing_ids))
