@@ -284,7 +284,7 @@ class _Generator:
             return self.conversion_of_constant(overload, node.args[0], arguments)
         if overload.metered:
             return self.call_with_budget(overload.call, *arguments)
-        if overload.linear:
+        if overload.charges_size:
             arguments[0] = self.call_with_budget(charge_size, arguments[0])
         return self.call_of(overload.call, *arguments)
 

@@ -30,12 +30,13 @@ MAX_CHARACTERS = 250_000
 # The maximum number of traces of parts in macros, and of traced passes of a macro.
 MAX_TRACES = 1_000
 MAX_ELEMENTS = 10
+# The size of a value in a trace: items of a list or map, characters of a text, and levels.
 _SHOWN_ITEMS = 10
 _SHOWN_TEXT = 200
 _SHOWN_DEPTH = 4
 # The number of characters that a value other than a text is estimated to need.
 _CHARACTERS_OF_OTHER_VALUE = 10
-# How many values a sentence names, and how many characters of each.
+# How many values a sentence names, and how many characters of each value it contains.
 _SENTENCE_VALUES = 3
 _SENTENCE_TEXT = 60
 

@@ -35,16 +35,16 @@ Result = Type | Callable[[tuple[Type, ...]], Type]
 class Overload:
     """One way to call: parameter types (the receiver of a method first), result, implementation.
 
-    `variadic` repeats the last parameter; `linear` charges for the size of the first argument; a `metered` function
-    gets the budget as its first argument and charges its own cost. `validators`, by position, check constant arguments
-    before anything runs.
+    `variadic` repeats the last parameter; `charges_size` charges for the size of the first argument; a `metered`
+    function gets the budget as its first argument and charges its own cost. `validators`, by position, check constant
+    arguments before anything runs.
     """
 
     parameters: tuple[Type, ...]
     result: Result
     call: Callable[..., Any]
     variadic: bool = False
-    linear: bool = False
+    charges_size: bool = False
     metered: bool = False
     validators: Mapping[int, Callable[[Any], object]] = field(default_factory=dict)
     classes: tuple[frozenset[type], ...] = field(init=False)
@@ -54,10 +54,10 @@ class Overload:
 
     def takes(self, types: tuple[Type, ...]) -> bool:
         """True if arguments of these types may be passed."""
-        extra = len(types) - len(self.parameters)
-        if extra < 0 or (extra and not self.variadic):
+        extra_count = len(types) - len(self.parameters)
+        if extra_count < 0 or (extra_count and not self.variadic):
             return False
-        return all(map(fits, types, self.parameters + self.parameters[-1:] * extra))
+        return all(map(fits, types, self.parameters + self.parameters[-1:] * extra_count))
 
     def takes_values(self, values: tuple[Any, ...]) -> bool:
         """True if these values may be passed as arguments."""
@@ -79,7 +79,7 @@ def apply(budget: Budget, name: str, overloads: tuple[Overload, ...], values: tu
         if overload.takes_values(values):
             if overload.metered:
                 return overload.call(budget, *values)
-            if overload.linear:
+            if overload.charges_size:
                 charge_size(budget, values[0])
             return overload.call(*values)
     types = ", ".join(map(name_of, values))
@@ -125,6 +125,7 @@ def _extreme(choose: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The implementation of the method `min` or `max` of a list."""
 
     def pick(budget: Budget, values: list[Any]) -> Any:
+        # Each value is compared with up to four types.
         budget.charge(4 * len(values))
         if not values:
             raise EvaluationError("invalid", f"{name}() has no result for an empty list")
@@ -273,13 +274,13 @@ METHODS: dict[str, tuple[Overload, ...]] = {
     "startsWith": (Overload((STRING, STRING), BOOL, texts.starts_with, metered=True),),
     "endsWith": (Overload((STRING, STRING), BOOL, texts.ends_with, metered=True),),
     "matches": (Overload((STRING, STRING), BOOL, texts.matches, metered=True, validators={1: texts.compile_pattern}),),
-    "lowerAscii": (Overload((STRING,), STRING, texts.lower_ascii, linear=True),),
-    "upperAscii": (Overload((STRING,), STRING, texts.upper_ascii, linear=True),),
-    "trim": (Overload((STRING,), STRING, str.strip, linear=True),),
+    "lowerAscii": (Overload((STRING,), STRING, texts.lower_ascii, charges_size=True),),
+    "upperAscii": (Overload((STRING,), STRING, texts.upper_ascii, charges_size=True),),
+    "trim": (Overload((STRING,), STRING, str.strip, charges_size=True),),
     "charAt": (Overload((STRING, INT), STRING, texts.char_at),),
     "substring": (
-        Overload((STRING, INT), STRING, lambda text, start: texts.substring(text, start, len(text)), linear=True),
-        Overload((STRING, INT, INT), STRING, texts.substring, linear=True),
+        Overload((STRING, INT), STRING, lambda text, start: texts.substring(text, start, len(text)), charges_size=True),
+        Overload((STRING, INT, INT), STRING, texts.substring, charges_size=True),
     ),
     "indexOf": (
         Overload((STRING, STRING), INT, texts.index_of, metered=True),
@@ -301,7 +302,9 @@ METHODS: dict[str, tuple[Overload, ...]] = {
         Overload((ListOf(STRING),), STRING, texts.join, metered=True),
         Overload((ListOf(STRING), STRING), STRING, texts.join, metered=True),
     ),
-    "sum": (Overload((ListOf(DECIMAL),), lambda types: _number_type((_element_type(types),)), _sum, linear=True),),
+    "sum": (
+        Overload((ListOf(DECIMAL),), lambda types: _number_type((_element_type(types),)), _sum, charges_size=True),
+    ),
     "min": tuple(
         Overload((ListOf(kind),), _element_type, _extreme(min, "min"), metered=True)
         for kind in (DECIMAL, STRING, TIMESTAMP, DURATION)

@@ -58,6 +58,7 @@ class Budget:
         self.remaining = units
         self._deadline = deadline
         self.zone: tzinfo = UTC
+        # A charge that leaves fewer units than this checks the clock.
         self._checked_below = 0 if deadline is None else max(0, units - CHECK_EVERY)
 
     def charge(self, units: int) -> None:

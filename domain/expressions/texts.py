@@ -21,9 +21,11 @@ _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 # Groups are never read, and an automaton without them is faster.
 _OPTIONS.never_capture = True
+# In bytes, for each pattern.
 _OPTIONS.max_mem = 1 << 18
 
-_SEARCH_COST = 32
+# The cost units of any search by a pattern, and how many comparisons of two characters cost one unit.
+_PATTERN_SEARCH_COST = 32
 _COMPARISONS_PER_UNIT = 64
 
 
@@ -57,7 +59,7 @@ def _too_large() -> EvaluationError:
 def matches(budget: Budget, text: str, regular_expression: str) -> bool:
     """True if the pattern is found anywhere in the text; costs the pattern's instructions times the text's length."""
     # A pattern that is not cached is compiled: charge for this before, and check the clock after.
-    budget.charge(_SEARCH_COST + len(regular_expression))
+    budget.charge(_PATTERN_SEARCH_COST + len(regular_expression))
     search, size = compile_pattern(regular_expression)
     length = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     work = size * length
