@@ -24,7 +24,7 @@ from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.coupons import locks, usages
 from persistence.coupons.usages import USAGES
 
-ASSIGNED, USED = "A coupon was assigned by request.", "A coupon was used by request."
+ASSIGN_REASON, USE_REASON = "A coupon was assigned by request.", "A coupon was used by request."
 
 
 # The fields that did not exist at first; see `CouponCommand.digest`.
@@ -111,7 +111,7 @@ def use_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> lis
 
     The same key with the same request returns the same usage.
     """
-    results = _Requests("use", USED, calls, requests, _use).run_all()
+    results = _Requests("use", USE_REASON, calls, requests, _use).run_all()
     return [outcome if isinstance(outcome, Refusal) else outcome[0] for outcome in results]
 
 
@@ -122,7 +122,7 @@ def assign_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> 
     `is_strict`, all are assigned or none; if not, as many as possible, but at least one. The same keys with the same
     request return the same usages.
     """
-    return _Requests("assign", ASSIGNED, calls, requests, _assign).run_all()
+    return _Requests("assign", ASSIGN_REASON, calls, requests, _assign).run_all()
 
 
 # Executes a request about coupons of a book; the bytes are the digest of the request.

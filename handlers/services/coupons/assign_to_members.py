@@ -12,7 +12,7 @@ from domain.idempotency import ResultsByKey
 from domain.members import Member, refuse_erased
 from domain.problems import Refusal
 from handlers.call import Call
-from handlers.services.coupons.assign_and_use import ASSIGNED, CouponCommand, look_up_and_reserve
+from handlers.services.coupons.assign_and_use import ASSIGN_REASON, CouponCommand, look_up_and_reserve
 from handlers.services.references import unknown_member
 from handlers.services.unit_of_work.evaluation import evaluate_changes
 from handlers.services.unit_of_work.requests import open_unit
@@ -50,7 +50,7 @@ def assign_to_members(
     command = CouponCommand(points_override=points_override)
     unit = UnitOfWork(call)
     unit.lock(member_ids={member.member_id for member in members_of_items.values()})
-    with open_unit(unit, ASSIGNED):
+    with open_unit(unit, ASSIGN_REASON):
         return _Batch(unit, book, command).run(items, members_of_items)
 
 
@@ -76,7 +76,7 @@ class _Batch:
         for item in items:
             outcomes.append(self._assign_item(item, _member_of(item, members_of_items)))
             # The next item may need the points or the tier that this one earns.
-            evaluate_changes(self._unit, ASSIGNED)
+            evaluate_changes(self._unit, ASSIGN_REASON)
         return outcomes
 
     def _assign_item(self, item: BatchItem, member: Member | None) -> AssignmentOutcome:

@@ -18,7 +18,7 @@ from persistence.coupons import locks
 from persistence.coupons.codes import COUPONS
 from persistence.coupons.locks import LOCKS
 
-_LOCKED, _RELEASED = "A coupon was locked by request.", "A coupon lock was released by request."
+_LOCK_REASON, _RELEASE_REASON = "A coupon was locked by request.", "A coupon lock was released by request."
 _ENTITY = "coupon-lock"
 
 
@@ -49,7 +49,7 @@ def lock_coupon(call: Call, member: Member, book: BookTerms, request: LockReques
     # The default time has the same meaning as a field that is left out.
     valid_for = None if request.valid_for == DEFAULT_VALIDITY else request.valid_for
     digest = digest_of((_ENTITY, member.member_id, book.coupon_book_id, request.code, request.auto_assign, valid_for))
-    with unit_of_work(call, [member.member_id], _LOCKED) as unit:
+    with unit_of_work(call, [member.member_id], _LOCK_REASON) as unit:
         stored_locks = LOCKS.find_all(call.db, unit.organization_id, system_unique_key=[request.system_unique_key])
         earlier_locks = ResultsByKey((lock.system_unique_key, lock.request_digest, lock) for lock in stored_locks)
         lock = earlier_locks.find(request.system_unique_key, digest)
@@ -70,7 +70,7 @@ def lock_coupon(call: Call, member: Member, book: BookTerms, request: LockReques
 
 def release_lock(call: Call, coupon_lock: CouponLock) -> LockView:
     """Release a lock; raises CouponLockEnded."""
-    with unit_of_work(call, [coupon_lock.member_id], _RELEASED) as unit:
+    with unit_of_work(call, [coupon_lock.member_id], _RELEASE_REASON) as unit:
         # Read again while the member is locked, since another transaction may have ended the coupon lock.
         coupon_lock = LOCKS.find(call.db, unit.organization_id, coupon_lock.coupon_lock_id) or coupon_lock
         unit.coupons.release(coupon_lock)

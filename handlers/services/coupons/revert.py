@@ -14,7 +14,7 @@ from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence.coupons import usages
 from persistence.coupons.usages import USAGES
 
-REVERTED = "A coupon usage was reverted by request."
+REVERT_REASON = "A coupon usage was reverted by request."
 MAX_AT_ONCE = 100
 
 
@@ -60,7 +60,7 @@ def revert_usages(calls: Sequence[Call], requests: Sequence[UsageToRevert]) -> l
         return RequestedChange(
             call,
             request.usage.member_id,
-            REVERTED,
+            REVERT_REASON,
             lambda unit: unit.coupons.revert(request.usage, UsageDetails(), force=request.force),
         )
 
@@ -73,7 +73,7 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
     The uses are reversed independently of each other. Raises NothingToRevert, or the first refusal if no use could be
     reverted.
     """
-    with unit_of_work(call, [member.member_id], REVERTED) as unit:
+    with unit_of_work(call, [member.member_id], REVERT_REASON) as unit:
         coupons = unit.coupons
         limit = MAX_AT_ONCE if all_of_them else 1
         uses = usages.find_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id, limit)

@@ -12,7 +12,7 @@ from domain.offline_allowances import OfflineAllowance
 from domain.points_payments import PointsPayment
 from handlers.call import Call
 from handlers.services.configuration import configuration_of
-from handlers.services.ledger.post_transactions import MOVED
+from handlers.services.ledger.post_transactions import MOVE_REASON
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
@@ -28,7 +28,7 @@ def hold_points(
     unit: UnitOfWork, member: Member, account: LedgerAccount, amount: Decimal, details: Details, held_until: datetime
 ) -> int:
     """Hold points of a locked member until `held_until` or their capture; return the id of the transaction."""
-    with open_unit(unit, MOVED, account_ids={account.ledger_account_id}):
+    with open_unit(unit, MOVE_REASON, account_ids={account.ledger_account_id}):
         account = unit.ledger.accounts[account.ledger_account_id]
         hold = unit.ledger.burn(account, member.wallet_id, amount, details, manual=True, held_until=held_until)
     return unit.id_of(hold)
@@ -39,7 +39,7 @@ def open_hold(call: Call, hold: Hold) -> Iterator[UnitOfWork]:
     """Lock the member of a hold, and open a unit of work to move the held points; flush it at the end of the block."""
     unit = UnitOfWork(call)
     unit.lock(member_ids=[hold.member_id])
-    with open_unit(unit, MOVED, account_ids={hold.ledger_account_id}):
+    with open_unit(unit, MOVE_REASON, account_ids={hold.ledger_account_id}):
         yield unit
 
 
@@ -76,7 +76,7 @@ def release_holds(call: Call, members: Collection[Member]) -> None:
     if not holds:
         return
     unit.lock(member_ids={hold.member_id for hold in holds})
-    with open_unit(unit, MOVED, account_ids={hold.ledger_account_id for hold in holds}):
+    with open_unit(unit, MOVE_REASON, account_ids={hold.ledger_account_id for hold in holds}):
         ids = [hold.ledger_transaction_id for hold in holds]
         for transaction in posting.find_stored(call.db, unit.organization_id, ids).values():
             unit.ledger.end_hold(transaction, unit.ledger.accounts[transaction.ledger_account_id], call.now)

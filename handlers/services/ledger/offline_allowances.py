@@ -38,7 +38,7 @@ from persistence.offline_allowances import ALLOWANCES
 from persistence.paging import Page, Paged
 from persistence.rows import fields_of
 
-_HOLD = "Offline allowance"
+_DESCRIPTION = "Offline allowance"
 _ENTITY = "offline-allowance"
 
 
@@ -105,7 +105,7 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
         raise OfflineAllowanceLimit(
             f"The member has an open offline allowance on the account {account.name}. Redeem it, or wait until it ends."
         )
-    details = Details(request.system_unique_key, digest, description=_HOLD)
+    details = Details(request.system_unique_key, digest, description=_DESCRIPTION)
     transaction_id = hold_points(unit, member, account, request.amount, details, held_until)
     allowance = ALLOWANCES.add(
         call.db,
@@ -257,7 +257,7 @@ def cancel_allowance(call: Call, allowance: OfflineAllowance) -> AllowanceView:
             return before
         refuse_unless_open(before.status, allowance.offline_allowance_key)
         transaction, account = find_transaction(unit, allowance)
-        unit.ledger.revert(transaction, account, Details(call.new_key(), description=_HOLD))
+        unit.ledger.revert(transaction, account, Details(call.new_key(), description=_DESCRIPTION))
     # Only `updatedAt` changes: the status follows from the hold.
     cancelled = _views(call, [ALLOWANCES.store(call.db, current, {}, call.now)])[0]
     _audit(call, current, before, cancelled)

@@ -34,7 +34,7 @@ from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
 from persistence.points_payments import PAYMENTS
 
-HOLD = "Points payment"
+_DESCRIPTION = "Points payment"
 _ENTITY = "points-payment"
 
 
@@ -130,7 +130,7 @@ def create_payment(call: Call, member: Member, request: NewPayment) -> PointsPay
         detail = f"value is worth {terms.points} points, more than {MAX_AMOUNT}"
         raise InvalidRequest([FieldFault(detail, pointer="/value")])
     details = Details(
-        request.system_unique_key, digest, description=HOLD, fiat=Fiat(terms.value, currency=policy.currency)
+        request.system_unique_key, digest, description=_DESCRIPTION, fiat=Fiat(terms.value, currency=policy.currency)
     )
     transaction_id = hold_points(unit, member, account, terms.points, details, held_until)
     payment = PAYMENTS.add(
@@ -202,7 +202,7 @@ def release_payment(call: Call, payment: PointsPayment) -> PointsPaymentView:
         before = view_payment(call, payment)
         refuse_unheld(before.status, payment.points_payment_key)
         transaction, account = find_transaction(unit, payment)
-        unit.ledger.revert(transaction, account, Details(call.new_key(), description=HOLD))
+        unit.ledger.revert(transaction, account, Details(call.new_key(), description=_DESCRIPTION))
     return _store_change(call, payment, before)
 
 
@@ -226,7 +226,7 @@ def refund_payment(call: Call, payment: PointsPayment, request: PaymentRefund) -
             refuse_too_many_digits(request.value, payment.currency, before.value)
         transaction, account = find_transaction(unit, payment)
         part = refunded_part(payment.rate(account.decimals), before.rest, request.points, request.value)
-        details = Details(request.system_unique_key, digest, description=HOLD)
+        details = Details(request.system_unique_key, digest, description=_DESCRIPTION)
         unit.ledger.refund(transaction, account, *part, details)
     return _store_change(call, payment, before)
 

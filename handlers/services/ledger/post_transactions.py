@@ -35,7 +35,7 @@ from persistence import ledger_transactions, posting
 from persistence.ledger import ACCOUNTS
 from persistence.rows import IdAllocator
 
-MOVED = "Points were moved by request."
+MOVE_REASON = "Points were moved by request."
 
 
 # The outcome of one movement: the id of its transaction, or why it was not posted.
@@ -114,7 +114,7 @@ class MovementBatch:
         self._unit.open_for_request(account_ids=account_ids, transaction_ids=ids, since=since)
         for positions in sets:
             postings.update(self._post_set(positions, atomic=atomic))
-        evaluate_changes(self._unit, MOVED)
+        evaluate_changes(self._unit, MOVE_REASON)
         self._unit.flush()
         for position, step in postings.items():
             transaction_id = self._unit.id_of(step)
@@ -195,7 +195,7 @@ class MovementBatch:
                 return {}
         if self._calls[0] is not self._calls[-1]:
             # The derived events of this call are evaluated before the next call, as if the calls were not batched.
-            evaluate_changes(unit, MOVED, origin=self._calls[positions[0]].origin)
+            evaluate_changes(unit, MOVE_REASON, origin=self._calls[positions[0]].origin)
         return postings
 
     def _fail_set(self, set_id: str | None) -> None:

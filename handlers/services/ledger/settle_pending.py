@@ -11,7 +11,7 @@ from domain.ledger.records import LedgerAccount
 from domain.ledger.refusals import UnknownLedgerTransaction
 from domain.problems import InvalidRequest
 from handlers.call import Call
-from handlers.services.ledger.post_transactions import MOVED, wallets_of
+from handlers.services.ledger.post_transactions import MOVE_REASON, wallets_of
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
@@ -55,7 +55,7 @@ def _open_pending(
     unit.lock_wallets(set().union(*map(wallets_of, transactions.values())), account_ids)
     # Read again under the lock, since another transaction may have settled them.
     transactions = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
-    with open_unit(unit, MOVED, account_ids=account_ids):
+    with open_unit(unit, MOVE_REASON, account_ids=account_ids):
         for transaction_id in transaction_ids:
             transaction = transactions.get(transaction_id)
             if transaction is None or transaction.ledger_account_id != account.ledger_account_id:
