@@ -149,7 +149,7 @@ def operation(
     - `after_transaction` continues work that the transaction began, in further transactions, and returns the response.
     - `may_be_outdated` is for reads whose response may be slightly behind: the read replica, if there is one, serves
       them at once. It serves other lists and reports only after it has caught up.
-    - `changes_configuration` raises the version of the configuration before the records of the path are read, which
+    - `changes_configuration` increments the version of the configuration before the records of the path are read, which
       serializes such calls of one organization.
     - `dry_run_mark` is a part of the bodies of all requests that may be dry runs, which run in a separate thread.
     - `batch` carries out what a batch of calls requests, mostly one call, in one unit of work. The handler then changes

@@ -60,12 +60,12 @@ def find_idle(
 
 
 def store_campaign(db: Connection, campaign: Campaign, values: Mapping[str, Any], now: datetime) -> Campaign:
-    """Store new values of a campaign, and raise its version; raises NameTaken for the code of another campaign."""
-    return CAMPAIGNS.store(db, campaign, {**values, **_raise_version(db, campaign)}, now)
+    """Store new values of a campaign, and increment its version; raises NameTaken for the code of another campaign."""
+    return CAMPAIGNS.store(db, campaign, {**values, **_increment_version(db, campaign)}, now)
 
 
-def _raise_version(db: Connection, campaign: Campaign) -> dict[str, int]:
-    """Raise the version of a campaign, which its actions share; returns the new version as a value to store."""
+def _increment_version(db: Connection, campaign: Campaign) -> dict[str, int]:
+    """Increment the version of a campaign, which its actions share; return the new version as a value to store."""
     address = {"organization_id": campaign.organization_id, "campaign_id": campaign.campaign_id}
     of_campaign = [campaigns.c[name] == value for name, value in address.items()]
     version = {"campaign_version_id": campaigns.c.campaign_version_id + 1}
@@ -78,16 +78,16 @@ def _raise_version(db: Connection, campaign: Campaign) -> dict[str, int]:
 
 
 def add_action(db: Connection, campaign: Campaign, values: Mapping[str, Any], now: datetime) -> Action:
-    """Insert an action of the campaign, and raise the campaign's version."""
-    of_campaign = {"campaign_id": campaign.campaign_id, **_raise_version(db, campaign)}
+    """Insert an action of the campaign, and increment the campaign's version."""
+    of_campaign = {"campaign_id": campaign.campaign_id, **_increment_version(db, campaign)}
     return ACTIONS.add(db, campaign.organization_id, {**values, **of_campaign}, now)
 
 
 def store_action(
     db: Connection, campaign: Campaign, action: Action, values: Mapping[str, Any], now: datetime
 ) -> Action:
-    """Store new values of an action of the campaign, and raise the campaign's version."""
-    return ACTIONS.store(db, action, {**values, **_raise_version(db, campaign)}, now)
+    """Store new values of an action of the campaign, and increment the campaign's version."""
+    return ACTIONS.store(db, action, {**values, **_increment_version(db, campaign)}, now)
 
 
 def next_action_index(db: Connection, campaign: Campaign) -> int:

@@ -94,7 +94,7 @@ def add_account(db: Connection, ledger: Ledger, values: Mapping[str, Any], now: 
     elif not has_row(db, is_same(ledger_accounts, ledger, "ledger_id")):
         ledger_values["is_default_account"] = True
     account = ACCOUNTS.add(db, ledger.organization_id, {**values, **ledger_values}, now)
-    organizations.raise_configuration_version(db, ledger.organization_id)
+    organizations.increment_configuration_version(db, ledger.organization_id)
     return account
 
 
@@ -108,7 +108,7 @@ def store_account(
     if values.get("is_default_account") and not account.is_default_account:
         _unmark_default_account(db, ledger)
     changed_account = ACCOUNTS.store(db, account, values, now)
-    organizations.raise_configuration_version(db, account.organization_id)
+    organizations.increment_configuration_version(db, account.organization_id)
     return changed_account
 
 

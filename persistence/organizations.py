@@ -165,7 +165,7 @@ def change_organization(db: Connection, organization_id: int, **values: Any) -> 
     return change(db, organizations, OrganizationDetails, {"organization_id": organization_id}, values)
 
 
-def raise_configuration_version(db: Connection, organization_id: int) -> None:
+def increment_configuration_version(db: Connection, organization_id: int) -> None:
     """Make every process reload the configuration of the organization before its next event.
 
     The configuration that the transaction itself loads from now on may be rolled back, so it is kept only for this

@@ -48,7 +48,7 @@ def change_lists(call: Call, changes: Iterable[MembershipChange]) -> list[Audien
     """Change the lists of audiences.
 
     Skips members to be added who are already on the list, and members to be removed who are not. If a list changes,
-    raises the content versions, so that cached pages of member content are read again. Returns the audiences.
+    increments the content versions, so that cached pages of member content are read again. Returns the audiences.
     """
     changed_audiences, has_changes = [], False
     for change in changes:

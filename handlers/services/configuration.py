@@ -1,6 +1,6 @@
 """The configuration that the evaluation of events depends on, compiled once per process and version.
 
-Every change of the configuration raises the organization's `configuration_version` in the same transaction. Every call
+Every change of the configuration increments the organization's `configuration_version` in the same transaction. Every call
 reads that number with the organization, so all processes see a change at the next event.
 """
 

@@ -14,12 +14,12 @@ MAX_CONFIGURATION_BYTES = 16 * 1024 * 1024
 
 
 def lock_configuration(db: Connection, organization: Organization) -> Organization:
-    """Raise the version of the configuration, and read the organization again; return it.
+    """Increment the version of the configuration, and read the organization again; return it.
 
     No other call can change the configuration until this one ends. What this one reads from now on has the changes of
     the calls for which it has waited.
     """
-    organizations.raise_configuration_version(db, organization.organization_id)
+    organizations.increment_configuration_version(db, organization.organization_id)
     return organizations.find(db, organization.organization_id) or organization
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from persistence.organizations import raise_configuration_version
+from persistence.organizations import increment_configuration_version
 from tests.builders.api import Organization
 from tests.builders.ledger import RawLedger
 from tests.builders.verification import verify
@@ -119,10 +119,10 @@ class Points:
         return self.admin.get(f"{self.path}/transactions", **query)["results"]
 
     def change(self, sql: str, **values: Any) -> None:
-        """Run SQL and raise the configuration version, so that processes reload what they have cached."""
+        """Run SQL and increment the configuration version, so that processes reload what they have cached."""
         with self.organization.api.engine.begin() as db:
             db.execute(text(sql), values)
-            raise_configuration_version(db, self.organization.id)
+            increment_configuration_version(db, self.organization.id)
 
     def raw(self, do: Callable[[RawLedger], Any]) -> Any:
         """Do something to the stored ledger and commit."""

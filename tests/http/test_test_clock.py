@@ -396,11 +396,11 @@ class TestAdvancing:
         expire = service.expire_next
 
         def deactivate_meanwhile(*arguments):
-            # A worker that deactivates a trigger raises the version of the configuration, in the row of the
+            # A worker that deactivates a trigger increments the version of the configuration, in the row of the
             # organization. If the step held a lock on this row, the update would fail after 500 ms.
             with api.engine.begin() as db_of_worker:
                 db_of_worker.exec_driver_sql("SET LOCAL lock_timeout = 500")
-                organizations.raise_configuration_version(db_of_worker, clock.organization.id)
+                organizations.increment_configuration_version(db_of_worker, clock.organization.id)
             return expire(*arguments)
 
         monkeypatch.setattr(service, "expire_next", deactivate_meanwhile)

@@ -255,7 +255,7 @@ def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
             values = {"name": "Gold", "active": True, "min_required_points": 10, "tier_order": 1}
             values |= {"loyalty_program_id": program_id, "loyalty_tier_key": str(uuid.uuid4()), "is_default": False}
             gold = TIERS.add(db, organization_id, values, START)
-            organizations.raise_configuration_version(db, organization_id)
+            organizations.increment_configuration_version(db, organization_id)
             for name in ("ana", "bob"):
                 values = values_of(MemberProperties(loyalty_member_id=f"tier-{name}"))
                 [(member, _)] = members.add_members(

@@ -35,7 +35,7 @@ def reset_organization(db: Connection, organization_id: int, now: datetime) -> R
         raise NotATestOrganization(f"The organization {organization_id} is not a test organization.")
     removed_count = resetting.remove_records(db, organization_id)
     records = add_default_records(db, organization_id, now)
-    organizations.raise_configuration_version(db, organization_id)
+    organizations.increment_configuration_version(db, organization_id)
     entry = NewEntry("organization", str(organization_id), "{}")
     entries = [(Origin.by_operator("resetOrganization"), entry)]
     audit_log.add_entries(db, organization_id, now, entries, test_clock=organization.clock_now)

@@ -131,7 +131,7 @@ def _store_results(organization_id: int, replies: Sequence[tuple[ClaimedDelivery
     """Store the results of deliveries; deactivate triggers whose receivers respond with 410 (Gone)."""
     gone_deliveries = [delivery for delivery, reply in replies if reply.status_code == _STATUS_GONE]
     if gone_deliveries:
-        organizations.raise_configuration_version(db, organization_id)
+        organizations.increment_configuration_version(db, organization_id)
         triggers.deactivate(db, gone_deliveries)
     triggers.conclude(db, [outcome(delivery, reply, random.random()) for delivery, reply in replies])
 
