@@ -37,7 +37,7 @@ def find_active(db: Connection, organization_id: int) -> list[tuple[Campaign, li
     return [(campaign, actions[campaign.campaign_id]) for campaign in active_campaigns]
 
 
-def find_idle(
+def find_inactive(
     db: Connection, organization_id: int, keys: Collection[str] | None = None
 ) -> tuple[list[Campaign], dict[int, list[Action]]]:
     """The campaigns that are not active, and the actions of active campaigns that do not run, by campaign id.
@@ -47,14 +47,14 @@ def find_idle(
     of_campaigns = [campaigns.c.organization_id == organization_id]
     if keys is not None:
         of_campaigns.append(campaigns.c.campaign_key.in_(list(keys)))
-    idle_actions = (
+    inactive_actions = (
         select(*ACTIONS.columns)
         .join(campaigns, is_same(campaigns, campaign_actions, "campaign_id"))
         .where(*of_campaigns, campaigns.c.active, campaign_actions.c.status != RUNNING)
         .order_by(campaign_actions.c.action_id)
     )
     actions: dict[int, list[Action]] = {}
-    for action in [Action(*row) for row in db.execute(idle_actions)]:
+    for action in [Action(*row) for row in db.execute(inactive_actions)]:
         actions.setdefault(action.campaign_id, []).append(action)
     return CAMPAIGNS.find_where(db, organization_id, *of_campaigns, ~campaigns.c.active, order=[CAMPAIGNS.id]), actions
 

@@ -67,8 +67,8 @@ class CompiledAction:
 class CompiledCampaign:
     """A campaign with its running actions; points go to `main_account` unless an effect names another account.
 
-    `idle_actions` are the actions that do not run; they are loaded only to explain every action. Days and periods are
-    in the time zone `zone`.
+    `inactive_actions` are the actions that do not run; they are loaded only to explain every action. Days and periods
+    are in the time zone `zone`.
     """
 
     record: Campaign
@@ -77,7 +77,7 @@ class CompiledCampaign:
     main_account: LedgerAccount | None
     event_types: frozenset[str]
     restrictions: tuple[Restriction, ...]
-    idle_actions: tuple[Action, ...] = ()
+    inactive_actions: tuple[Action, ...] = ()
     zone: tzinfo = UTC
     cooldown: Duration | None = None
 

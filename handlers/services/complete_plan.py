@@ -20,14 +20,15 @@ def complete_plan(
 
     Only inactive campaigns with these `keys` are added, None for all.
     """
-    inactive, idle_actions = campaigns.find_idle(db, organization.organization_id, keys)
+    inactive_campaigns, inactive_actions = campaigns.find_inactive(db, organization.organization_id, keys)
     active_ids = {campaign.record.campaign_id for campaign in active_campaigns}
-    compiled = [
-        replace(campaign, idle_actions=tuple(idle_actions.get(campaign.record.campaign_id, ())))
+    plan = [
+        replace(campaign, inactive_actions=tuple(inactive_actions.get(campaign.record.campaign_id, ())))
         for campaign in active_campaigns
-    ] + [
+    ]
+    plan += [
         compile_campaign(campaign, (), (), None, organization.timezone)
-        for campaign in inactive
+        for campaign in inactive_campaigns
         if campaign.campaign_id not in active_ids
     ]
-    return EvaluationPlan.of(sorted(compiled, key=lambda campaign: campaign.record.campaign_id))
+    return EvaluationPlan.of(sorted(plan, key=lambda campaign: campaign.record.campaign_id))

@@ -526,7 +526,7 @@ def test_an_inactive_member_gets_no_effect_but_receivers_are_notified():
 
 def test_an_action_that_is_not_running_is_explained():
     draft_action = action(2, mint(1), status="draft")
-    tested_campaign = replace(campaign(action(1, mint(1))), idle_actions=(draft_action,))
+    tested_campaign = replace(campaign(action(1, mint(1))), inactive_actions=(draft_action,))
     evaluation = Bench(tested_campaign).run(explaining=True)
     assert campaign_action_and_reason(evaluation) == [(1, None, None), (1, 2, "ACTION_NOT_RUNNING"), (1, 1, None)]
     assert evaluation.explanations[1].reason.label == "the action is draft"
