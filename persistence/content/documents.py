@@ -115,12 +115,12 @@ def find_version(
 
 
 def lock_versions(
-    db: Connection, collection: ContentCollection, places: Collection[tuple[str, str]]
+    db: Connection, collection: ContentCollection, version_keys: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], ContentDocument]:
-    """Lock the existing versions at these places, which are key and locale; return them by place; one statement."""
-    if not places:
+    """Lock the existing versions with these keys and locales; return them by both; one statement."""
+    if not version_keys:
         return {}
-    keys, locales = zip(*places, strict=True)
+    keys, locales = zip(*version_keys, strict=True)
     is_listed = text(
         "(document_key, locale) IN (SELECT * FROM unnest(CAST(:keys AS uuid[]), CAST(:locales AS text[])))"
     )
@@ -166,11 +166,11 @@ def upsert(
             "now": now,
         },
     )
-    by_place = {
+    by_key_and_locale = {
         (document.document_key, document.locale): document
         for document in [ContentDocument(*row) for row in stored_rows]
     }
-    documents = [by_place[row["document_key"], row["locale"]] for row in rows]
+    documents = [by_key_and_locale[row["document_key"], row["locale"]] for row in rows]
     _store_values(db, collection, documents)
     return documents
 

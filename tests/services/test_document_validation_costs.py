@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from domain.problems import InvalidRequest
 from handlers.messages.json_text import encode
-from handlers.services.content.document_schemas import DocumentValidator, check_schema
+from handlers.services.content.document_schemas import AttributesValidator, check_schema
 from handlers.services.content.pattern_sizes import pattern_size
 
 ALLOWED_SECONDS = 0.25
@@ -35,7 +35,7 @@ def validate(schema: Any, attrs: Any) -> str:
         check_schema(schema)
     except InvalidRequest as refusal:
         return refusal.faults[0].detail
-    validator = DocumentValidator(schema)
+    validator = AttributesValidator(schema)
     start = time.thread_time()
     faults = validator.faults(attrs, size)
     assert time.thread_time() - start < ALLOWED_SECONDS
@@ -106,7 +106,7 @@ def test_large_documents_of_common_schemas_are_accepted(schema, attrs):
 def test_the_documents_of_one_call_share_a_limit():
     schema = {"properties": {"a": {"pattern": slow_pattern(150)}}}
     check_schema(schema)
-    validator = DocumentValidator(schema)
+    validator = AttributesValidator(schema)
     attrs = {"a": _AB[:10_000] + "c"}
     refusals = [bool(validator.faults(attrs, len(encode(attrs)))) for _ in range(20)]
     details = [fault.detail for fault in validator.faults(attrs, len(encode(attrs)))]
@@ -119,7 +119,7 @@ def test_the_documents_of_one_call_share_a_limit():
 
 
 def test_a_stored_schema_that_breaks_a_newer_limit_is_reported_instead_of_validating():
-    faults = DocumentValidator({"multipleOf": Decimal("1e-300")}).faults({}, size=2)
+    faults = AttributesValidator({"multipleOf": Decimal("1e-300")}).faults({}, size=2)
     assert [(fault.pointer, fault.detail) for fault in faults] == [
         (
             "/attrs",

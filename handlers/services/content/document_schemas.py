@@ -21,7 +21,7 @@ from domain.content.schema_costs import (
 )
 from domain.content.schema_parts import patterns_of, subschemas
 from domain.problems import FieldFault, InvalidRequest
-from handlers.messages.faults import MASK, Explainer
+from handlers.messages.faults import MASK, MAX_FAULTS, Explainer
 from handlers.messages.json_text import encode, pointer_to
 from handlers.messages.validation import Validator, schema_holding
 from handlers.services.content.pattern_sizes import pattern_size
@@ -53,7 +53,7 @@ def check_schema(schema: Mapping[str, Any]) -> None:
         ) from None
 
 
-class DocumentValidator:
+class AttributesValidator:
     """Validates the attributes of documents by their collection's schema, within the cost limit of one call."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -120,12 +120,13 @@ def _meta_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
         for error in _META_VALIDATOR.iter_errors(schema)
         for place, detail in explainer.explain(error)
     ]
-    return list(dict.fromkeys(faults))[:50]
+    return list(dict.fromkeys(faults))[:MAX_FAULTS]
 
 
 def _pattern_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
     """The fault of the first pattern that cannot be compiled, in a list; empty if there is none."""
-    for pattern, pointer in {pattern: pointer for pointer, pattern in patterns_of(schema)}.items():
+    pointer_by_pattern = {pattern: pointer for pointer, pattern in patterns_of(schema)}
+    for pattern, pointer in pointer_by_pattern.items():
         try:
             jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=_PATTERN_OPTIONS)
         except (jsonschema_rs.ValidationError, ValueError):

@@ -137,7 +137,7 @@ def _read_page(
     call: Call, member: Member, collection: ContentCollection, paging: dict[str, Any], locale: str
 ) -> dict[str, Any]:
     """Read a page of the documents that the member is shown now."""
-    keys = sort_of(collection, paging["sort"])
+    sort_keys = sort_of(collection, paging["sort"])
     viewer = Viewer(
         at=call.now,
         day=day_of_week(call.now, zone_named(call.organization.timezone)),
@@ -146,8 +146,9 @@ def _read_page(
         book_keys=_visible_book_keys(call, member, collection) if collection.is_coupon else None,
         locale=locale,
     )
-    total, documents = document_queries.find_page(call.db, collection, viewer, keys, paging["page"], paging["limit"])
-    return member_documents(collection, paging, Paged(total, paging["page"], paging["limit"], documents))
+    page, limit = paging["page"], paging["limit"]
+    total, documents = document_queries.find_page(call.db, collection, viewer, sort_keys, page, limit)
+    return member_documents(collection, paging, Paged(total, page, limit, documents))
 
 
 def _audience_keys(call: Call, member: Member) -> list[str]:

@@ -8,7 +8,7 @@ import re2
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.never_capture = True
-_OPTIONS.max_mem = 1 << 20
+_OPTIONS.max_mem = 1024 * 1024  # bytes
 # In Latin-1 a class of characters is a few ranges of bytes, so the number of instructions is about the number that can
 # be active at the same time.
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1

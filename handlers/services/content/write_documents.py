@@ -20,8 +20,9 @@ from domain.fields import Key
 from domain.problems import MAX_NAME_LENGTH, FieldFault, InvalidRequest, NotFound, Refusal
 from handlers.call import Call
 from handlers.messages.base import Changes, Shape, values_of
+from handlers.messages.faults import MAX_FAULTS
 from handlers.messages.json_text import encode
-from handlers.services.content.document_schemas import DocumentValidator
+from handlers.services.content.document_schemas import AttributesValidator
 from handlers.services.references import unknown_audience, unknown_coupon_book
 from persistence import audit_log
 from persistence.audiences import AUDIENCES
@@ -37,7 +38,7 @@ _AUDITED_FIELDS = Shape(
     without=("organization_id", "content_document_id", "content_collection_id", "created_at", "updated_at"),
 )
 
-DocumentPlace = tuple[str, str]
+VersionKey = tuple[str, str]
 """The key of a document and the locale of its version."""
 
 
@@ -65,7 +66,7 @@ class DocumentWrite:
     changes: Changes[DocumentProperties]
 
     @property
-    def place(self) -> DocumentPlace:
+    def version_key(self) -> VersionKey:
         """The key of the document and the locale of the version."""
         return self.document_key, self.locale
 
@@ -138,9 +139,9 @@ def write_version(
     collection = collections.increment_content_version(call.db, collection)
     item = DocumentWrite(document_key_of(call, collection, address, locale), locale, changes)
     versions = _lock_versions(call, collection, [item])
-    if address.key is None and item.place not in versions:
+    if address.key is None and item.version_key not in versions:
         item = replace(item, changes=replace(changes, fields={"slug": address.key_or_slug, **changes.fields}))
-    return _write_one(call, collection, item, versions.get(item.place))
+    return _write_one(call, collection, item, versions.get(item.version_key))
 
 
 def change_version(
@@ -173,20 +174,20 @@ def _write_one(
         raise refusal
     languages = languages_of(collection, [item.locale])
     versions = documents.upsert(call.db, collection, [item.row(version)], languages, call.now)
-    audit_versions(call, versions, {item.place: version})
+    audit_versions(call, versions, {item.version_key: version})
     return versions[0]
 
 
 def _lock_versions(
     call: Call, collection: ContentCollection, items: Sequence[DocumentWrite]
-) -> dict[DocumentPlace, ContentDocument]:
-    """Lock the versions that exist, and keep other calls from creating the missing ones; return them by place."""
-    places = {item.place for item in items}
-    versions = documents.lock_versions(call.db, collection, places)
-    if places - versions.keys():
+) -> dict[VersionKey, ContentDocument]:
+    """Lock the versions that exist, and keep other calls from creating the missing ones; return them by key and locale."""
+    version_keys = {item.version_key for item in items}
+    versions = documents.lock_versions(call.db, collection, version_keys)
+    if version_keys - versions.keys():
         lock_name = f"new documents of {collection.content_collection_id}"
         audit_log.serialize_changes(call.db, collection.organization_id, lock_name)
-        versions |= documents.lock_versions(call.db, collection, places - versions.keys())
+        versions |= documents.lock_versions(call.db, collection, version_keys - versions.keys())
     return versions
 
 
@@ -204,21 +205,21 @@ def write_batch(
     validator = _DocumentValidator(call, collection, well_formed_items)
     rows: list[dict[str, Any]] = []
     failed: list[FailedDocument] = []
-    places: set[DocumentPlace] = set()
+    keys_in_batch: set[VersionKey] = set()
     for index, item in enumerate(items):
         refusal: Refusal | None = None
         if isinstance(item, Refusal):
             refusal = item
         else:
-            place = item.place
-            refusal = validator.refusal_of(item.part_to_validate(versions.get(place)))
-            if refusal is None and place in places:
-                document_key, _ = place
+            version_key = item.version_key
+            refusal = validator.refusal_of(item.part_to_validate(versions.get(version_key)))
+            if refusal is None and version_key in keys_in_batch:
+                document_key, _ = version_key
                 detail = f"documentKey {document_key} is in this batch twice for the same locale; the first one counts"
                 refusal = InvalidRequest([FieldFault(detail, pointer="/documentKey")])
-            places.add(place)
+            keys_in_batch.add(version_key)
             if refusal is None:
-                rows.append(item.row(versions.get(place)))
+                rows.append(item.row(versions.get(version_key)))
         if refusal is not None:
             raw_item = raw_items[index]
             failed.append(
@@ -233,13 +234,13 @@ def write_batch(
 def audit_versions(
     call: Call,
     versions: Sequence[ContentDocument],
-    before_by_place: Mapping[DocumentPlace, ContentDocument | None],
+    before_by_key: Mapping[VersionKey, ContentDocument | None],
     *,
     deleted: bool = False,
 ) -> None:
-    """Add the written versions to the audit log; `before_by_place` has the versions before, None for new ones."""
+    """Add the written versions to the audit log; `before_by_key` has the versions before, None for new ones."""
     for version in versions:
-        before = before_by_place.get((version.document_key, version.locale))
+        before = before_by_key.get((version.document_key, version.locale))
         after = _AUDITED_FIELDS(version) | ({"deleted": True} if deleted else {})
         before_values = None if before is None else _AUDITED_FIELDS(before)
         call.audit.add(DOCUMENT_ENTITY, version.content_document_id, before=before_values, after=after)
@@ -264,7 +265,7 @@ class _DocumentValidator:
 
     def __init__(self, call: Call, collection: ContentCollection, items: Sequence[DocumentWrite]) -> None:
         self._collection = collection
-        self._attrs_validator = DocumentValidator(collection.jsonschema)
+        self._attrs_validator = AttributesValidator(collection.jsonschema)
         organization_id = call.organization.organization_id
         fields_of_items = [item.changes.fields for item in items]
         audience_keys = {key for fields in fields_of_items for key in fields.get("audience_keys") or ()}
@@ -284,7 +285,7 @@ class _DocumentValidator:
         if attrs is not None and not any(fault.pointer == "/attrs" for fault in faults):
             faults += self._attrs_validator.faults(attrs, size)
         if faults:
-            return InvalidRequest(faults[:50])
+            return InvalidRequest(faults[:MAX_FAULTS])
         unknown = set(values.get("audience_keys") or ()) - self._known_audience_keys
         if unknown:
             return unknown_audience(unknown)
