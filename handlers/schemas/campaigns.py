@@ -33,7 +33,7 @@ def campaign_view_response(view: CampaignView) -> dict[str, Any]:
 
 def _limit(figures: LimitFigures) -> dict[str, Any]:
     """A limit rule with its used and remaining amounts, null for a limit that each member has."""
-    amounts = {"used": figures.used, "left": figures.left}
+    amounts = {"used": figures.used, "left": figures.remaining}
     numbers = {name: None if amount is None else exact_number(amount) for name, amount in amounts.items()}
     return {**limit_rule(figures.rule), **numbers, "location": figures.location}
 

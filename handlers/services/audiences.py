@@ -14,7 +14,7 @@ from persistence.members import MEMBERS_WITHOUT_ATTRIBUTES
 
 
 def refuse_without_list(audience: Audience) -> None:
-    """Raise NotAListAudience for an audience of another type."""
+    """Raise NotAListAudience for an audience that has no list."""
     if audience.matcher_type != LIST_MATCHER:
         raise NotAListAudience(
             f"The audience {audience.name_or_key} is of the type {audience.matcher_type}, which has no list."
@@ -50,22 +50,22 @@ def change_lists(call: Call, changes: Iterable[MembershipChange]) -> list[Audien
     Skips members to be added who are already on the list, and members to be removed who are not. If a list changes,
     increments the content versions, so that cached pages of member content are read again. Returns the audiences.
     """
-    changed_audiences, has_changes = [], False
+    audiences_after, has_changes = [], False
     for change in changes:
         before = AUDIENCES.lock(call.db, change.audience)
         after = _change_list(call, before, change.new_ids, change.removed_ids)
-        changed_audiences.append(after)
+        audiences_after.append(after)
         has_changes = has_changes or after is not before
     if has_changes:
         # Only now that all audiences are locked, so that two transactions cannot deadlock.
         collections.increment_content_versions(call.db, call.organization.organization_id)
-    return changed_audiences
+    return audiences_after
 
 
-def _change_list(call: Call, before: Audience, add: Collection[int], remove: Collection[int]) -> Audience:
+def _change_list(call: Call, before: Audience, new_ids: Collection[int], removed_ids: Collection[int]) -> Audience:
     """Add and remove members of the list of a locked audience. Returns `before` itself if nothing changes."""
-    added_count = audiences.add_members(call.db, before, add, call.now)
-    removed_count = audiences.remove_members(call.db, before, remove)
+    added_count = audiences.add_members(call.db, before, new_ids, call.now)
+    removed_count = audiences.remove_members(call.db, before, removed_ids)
     if not added_count and not removed_count:
         return before
     count = (before.member_count or 0) + added_count - removed_count
@@ -73,6 +73,6 @@ def _change_list(call: Call, before: Audience, add: Collection[int], remove: Col
         "audience",
         before.audience_id,
         before={"memberCount": before.member_count},
-        after={"memberCount": count, "add": sorted(add), "remove": sorted(remove)},
+        after={"memberCount": count, "add": sorted(new_ids), "remove": sorted(removed_ids)},
     )
     return audiences.store_audience(call.db, before, {"member_count": count, "refreshed_at": call.now}, call.now)

@@ -25,7 +25,7 @@ class LimitFigures:
 
     rule: Mapping[str, Any]
     used: Decimal | None = None
-    left: Decimal | None = None
+    remaining: Decimal | None = None
     location: str | None = None
 
 
@@ -38,7 +38,7 @@ class CampaignView:
 
 
 def view_campaign(call: Call, campaign: Campaign, *, with_limits: bool) -> CampaignView:
-    """A campaign in the form of the response, if `with_limits` with the figures of its limits."""
+    """A campaign in the form of the response; it has the figures of its limits only if `with_limits`."""
     if not with_limits:
         return CampaignView(campaign)
     accounts = configuration_of(call.db, call.organization).accounts_by_key

@@ -125,10 +125,12 @@ def _faults_of_sharing(call: Call, body: CampaignProperties, before: Campaign | 
     """The faults of limit rules that share a counter with rules of other active campaigns, but differ from them."""
     if not any(rule.get("sharedKey") for rule in body.limit_rules):
         return []
+    # An inactive campaign counts nothing, so its rules are only compared with each other.
+    compiled_campaigns = configuration_of(call.db, call.organization).campaigns if body.active else ()
     other_rules = []
-    for compiled in configuration_of(call.db, call.organization).campaigns:
+    for compiled in compiled_campaigns:
         campaign = compiled.record
-        if body.active and (before is None or campaign.campaign_id != before.campaign_id):
+        if before is None or campaign.campaign_id != before.campaign_id:
             shared_rules = [rule for rule in campaign.limit_rules if rule.get("sharedKey")]
             other_rules += [SharedRule(rule, campaign.currency, campaign.code) for rule in shared_rules]
     return faults_of_sharing(body.limit_rules, body.currency, other_rules)

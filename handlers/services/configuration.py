@@ -1,7 +1,7 @@
 """The configuration that the evaluation of events depends on, compiled once per process and version.
 
-Every change of the configuration increments the organization's `configuration_version` in the same transaction. Every call
-reads that number with the organization, so all processes see a change at the next event.
+Every change of the configuration increments the organization's `configuration_version` in the same transaction. Every
+call reads that number with the organization, so all processes see a change at the next event.
 """
 
 import threading
@@ -170,7 +170,8 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     accounts, matchers = _load_accounts(db, organization, loyalty_programs), _load_matchers(db, organization_id)
     item_matchers = dict(matchers.values())
     matching_audiences = tuple(filter(None, map(compile_audience, audiences.find_matching(db, organization_id))))
-    groups, programs = _load_groups(db, organization_id, active_campaigns), _ready_programs(stored_programs, accounts)
+    groups = _load_groups(db, organization_id, active_campaigns)
+    programs = _programs_with_accounts(stored_programs, accounts)
     rules = _Rules(
         tuple(_compiled_campaigns(active_campaigns, before, accounts, organization, groups)),
         tuple(_compiled_missions(stored_missions, organization, accounts, matchers, matching_audiences)),
@@ -261,12 +262,12 @@ class _Rules:
     def use_missions(self) -> bool:
         """True if an expression reads progress of missions, or an effect advances one."""
         is_read = any(names_variable(campaign, "missions") for campaign in self.campaigns)
-        return is_read or ADVANCE_MISSION in self.effect_ids or any(map(_counts_by_missions, self.missions))
+        return is_read or ADVANCE_MISSION in self.effect_ids or any(map(_count_reads_missions, self.missions))
 
     @property
     def read_orders(self) -> bool:
         """True if an expression depends on earlier orders of the member."""
-        return any(map(campaign_reads_orders, self.campaigns)) or any(map(_counts_by_orders, self.missions))
+        return any(map(campaign_reads_orders, self.campaigns)) or any(map(_count_reads_orders, self.missions))
 
     @cached_property
     def read_order_after(self) -> bool:
@@ -353,7 +354,7 @@ def _compiled_campaigns(
     ]
 
 
-def _ready_programs(programs: Iterable[ReferralProgram], accounts: _Accounts) -> ReferralPrograms:
+def _programs_with_accounts(programs: Iterable[ReferralProgram], accounts: _Accounts) -> ReferralPrograms:
     """The referral programs, each with the account of its points."""
     return ReferralPrograms(
         prepare_program(program, accounts.by_program.get(program.loyalty_program_id)) for program in programs
@@ -385,9 +386,11 @@ def _by_type(compiled_missions: Iterable[CompiledMission]) -> dict[str, tuple[Co
     return {event_type: tuple(missions_of_type) for event_type, missions_of_type in by_type.items()}
 
 
-def _counts_by_missions(mission: CompiledMission) -> bool:
+def _count_reads_missions(mission: CompiledMission) -> bool:
+    """True if the expression that counts events for the mission reads the progress of missions."""
     return mission.count is not None and has_variable(mission.count.analysis.node, "missions")
 
 
-def _counts_by_orders(mission: CompiledMission) -> bool:
+def _count_reads_orders(mission: CompiledMission) -> bool:
+    """True if the expression that counts events for the mission depends on earlier orders of the member."""
     return mission.count is not None and reads_orders(mission.count)

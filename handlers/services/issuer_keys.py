@@ -43,7 +43,7 @@ class IssuerKeys:
     def find(self, key_id: object) -> jwt.PyJWK:
         """The key with this id.
 
-        Raises jwt.InvalidKeyError if the issuer has no such key, and Unavailable if this cannot be found out now.
+        Raises jwt.InvalidKeyError if the issuer has no such key, and Unavailable if the keys cannot be fetched now.
         """
         if not isinstance(key_id, str):
             raise jwt.InvalidKeyError("The token has no key id (kid).")

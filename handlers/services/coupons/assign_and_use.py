@@ -111,8 +111,9 @@ def use_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> lis
 
     The same key with the same request returns the same usage.
     """
-    results = _Requests("use", USE_REASON, calls, requests, _use).run_all()
-    return [outcome if isinstance(outcome, Refusal) else outcome[0] for outcome in results]
+    outcomes = _Requests("use", USE_REASON, calls, requests, _use).run_all()
+    # The only usage of each request, since a request uses one coupon.
+    return [outcome if isinstance(outcome, Refusal) else outcome[0] for outcome in outcomes]
 
 
 def assign_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[list[CouponUsage] | Refusal]:
@@ -250,10 +251,7 @@ def _lock_of(request: CouponRequest, lock: CouponLock | None) -> CouponLock:
 def _assign(
     coupons: CouponWork, call: Call, request: CouponRequest, book: BookTerms, digest: bytes
 ) -> list[CouponUsage]:
-    """Assign the coupons that the command names, or else the next free ones of the book.
-
-    If the request is refused, nothing has changed.
-    """
+    """Assign coupons as `_assign_each` does; if the request is refused, nothing has changed."""
     _refuse_past_expiry(call, request.command)
     return coupons.run_or_roll_back(lambda: _assign_each(coupons, request.member, book, request.command, digest))
 

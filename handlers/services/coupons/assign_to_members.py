@@ -116,4 +116,5 @@ def _member_of(item: BatchItem, members_of_items: Mapping[Any, Member]) -> Membe
         for member_id in (item.member_id, item.loyalty_member_id)
         if member_id is not None
     ]
-    return candidates[0] if all(member is candidates[0] or member == candidates[0] for member in candidates) else None
+    first_member = candidates[0]
+    return first_member if all(member == first_member for member in candidates) else None

@@ -187,8 +187,8 @@ class _MemberView:
 
     def out_of_stock(self, books: Sequence[BookTerms]) -> list[BookTerms]:
         """The books that have nothing left to assign."""
-        _, reserving_counts = self._locks(books)
-        stock = self._stock(books, reserving_counts)
+        _, reserved_stock = self._locks(books)
+        stock = self._stock(books, reserved_stock)
         return [book for book in books if (remaining := stock[book.coupon_book_id]) is not None and remaining < 1]
 
     def _locks(self, books: Sequence[BookTerms]) -> tuple[Mapping[int, Sequence[CouponLock]], Mapping[int, int]]:
@@ -207,11 +207,11 @@ class _MemberView:
 
     def _stock(self, books: Sequence[BookTerms], reserved_stock: Mapping[int, int]) -> dict[int, Decimal | None]:
         """The amount left to assign of each book, None without a limit; for a list of codes, 1 means at least one."""
-        lists = [book.coupon_book_id for book in books if book.type == LIST]
+        list_ids = [book.coupon_book_id for book in books if book.type == LIST]
         books_with_free_codes: set[int] = set()
-        if lists:
+        if list_ids:
             books_with_free_codes = member_books.find_books_with_free_codes(
-                self._call.db, self._call.organization.organization_id, lists, self._call.now
+                self._call.db, self._call.organization.organization_id, list_ids, self._call.now
             )
         stock: dict[int, Decimal | None] = {}
         for book in books:

@@ -79,7 +79,7 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
         uses = usages.find_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id, limit)
         if not uses:
             raise NothingToRevert("The member has no use of this code left to revert.")
-        remaining = usages.count_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id)
+        use_count = usages.count_uses_of_coupon(call.db, coupon.organization_id, member.member_id, coupon.coupon_id)
         coupons.prepare_reverts(uses)
         coupons.loader.expect_usages(len(uses))
         outcomes = []
@@ -91,4 +91,5 @@ def revert_code(call: Call, member: Member, coupon: Coupon, *, all_of_them: bool
         refusals = [outcome.refusal for outcome in outcomes if outcome.refusal is not None]
         if len(refusals) == len(outcomes):
             raise refusals[0]
-        return RevertedCode(outcomes, remaining - len(outcomes) + len(refusals))
+        reverted_count = len(outcomes) - len(refusals)
+        return RevertedCode(outcomes, remaining_count=use_count - reverted_count)

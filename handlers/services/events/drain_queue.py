@@ -58,7 +58,7 @@ class Drain:
 
         Raises the database's error if the database is unavailable.
         """
-        worked = False
+        has_worked = False
         for organization_id in transactions.run(self._engine, queue.find_waiting_organizations):
             if self._is_stopping():
                 break
@@ -69,8 +69,8 @@ class Drain:
                 self._last_members[organization_id] = member_ids[-1]
             # No members after `after` means the end: the next step begins with the first member again.
             if member_ids or after > 0:
-                worked = True
-        return worked
+                has_worked = True
+        return has_worked
 
     def evaluate_next(self, organization_id: int, after: int = 0) -> list[int]:
         """Evaluate a batch of the next members after the id `after` whose events can be claimed. Returns their ids."""
@@ -106,7 +106,7 @@ class Drain:
             if len(batch) > 1:
                 level = logging.INFO if is_lock_timeout(error) else logging.WARNING
                 _log.log(
-                    level, "a batch of %d events failed: %s; evaluating them one by one", len(batch), _fault(error)
+                    level, "a batch of %d events failed: %s; evaluating them one by one", len(batch), _error_text(error)
                 )
                 self._evaluate_individually(organization_id, batch)
             else:
@@ -150,13 +150,13 @@ class Drain:
         if wait is None:
             _log.error("the event %s is a dead letter after %d attempts", key, failures, exc_info=error)
         else:
-            _log.warning("attempt %d on the event %s failed: %s", failures, key, _fault(error), exc_info=error)
+            _log.warning("attempt %d on the event %s failed: %s", failures, key, _error_text(error), exc_info=error)
 
         def store_failure(db: Connection) -> None:
             organization = self._find_organization(db, organization_id)
             if organization is not None:
                 now = organization.time_at(datetime.now(UTC))
-                record_failure(db, organization, queued, _fault(error), wait, now)
+                record_failure(db, organization, queued, _error_text(error), wait, now)
 
         try:
             transactions.run(self._engine, store_failure)
@@ -176,7 +176,7 @@ class Drain:
             evaluate_claimed(db, organization, [queued], organization.time_at(datetime.now(UTC)))
 
 
-def _fault(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """A description of an error that contains no values of records."""
     if isinstance(error, DBAPIError):
         return f"{type(error).__name__} {getattr(error.orig, 'pgcode', None) or ''}".strip()

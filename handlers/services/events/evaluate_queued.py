@@ -41,15 +41,16 @@ def evaluate_claimed(db: Connection, organization: Organization, queued: Sequenc
     organization_id = organization.organization_id
     execution = Execution(db=db, organization=organization, now=now, request_id=_REQUEST_ID, limits_messages=True)
     unit = UnitOfWork(execution)
-    stored_events = [line.event for line in queued]
+    stored_events = [queued_event.event for queued_event in queued]
     results = _evaluate(unit, stored_events)
-    evaluated = [(stored_events[position], result) for position, result in sorted(results.items())]
-    queue.remove(db, organization_id, [event.loyalty_event_id for event, _ in evaluated])
-    failed_payments = [payment_id_of(incoming_of(event)) for event, result in evaluated if result.refusal is not None]
-    partners.release_payments(db, organization_id, [payment_id for payment_id in failed_payments if payment_id])
+    events_with_results = [(stored_events[position], result) for position, result in sorted(results.items())]
+    queue.remove(db, organization_id, [event.loyalty_event_id for event, _ in events_with_results])
+    failed_events = [event for event, result in events_with_results if result.refusal is not None]
+    failed_payments = [payment_id for event in failed_events if (payment_id := payment_id_of(incoming_of(event)))]
+    partners.release_payments(db, organization_id, failed_payments)
     messages = [
         AsyncResult(event.event_type, event.member_id, unit.members[event.member_id].loyalty_member_id, result.response)
-        for event, result in evaluated
+        for event, result in events_with_results
     ]
     queue_async_results(execution, messages)
 

@@ -41,8 +41,8 @@ _OF_INACTIVE_MEMBERS = frozenset(
 )
 
 
-# The problems of events that may have come too early: before their order, or before the status that they need.
-_TOO_EARLY = frozenset(f"/problems/{refusal.slug}" for refusal in (OrderStatusConflict, UnknownOrder))
+# The types of problems of events that may have come too early: before their order, or before the status that they need.
+_TOO_EARLY_TYPES = frozenset(f"/problems/{refusal.slug}" for refusal in (OrderStatusConflict, UnknownOrder))
 
 
 class RefusedBefore(Refusal):
@@ -252,7 +252,7 @@ def _refused_result(event: IncomingEvent, refusal: Refusal) -> Result:
 
 def _may_have_come_too_early(result: Mapping[str, Any]) -> bool:
     """True if the event failed because of an order: it did not exist, or its status did not allow the event."""
-    return "error" in result and result["error"]["type"] in _TOO_EARLY
+    return "error" in result and result["error"]["type"] in _TOO_EARLY_TYPES
 
 
 def _refuse_other_event(tracked: TrackedEvent, earlier: EarlierEvent) -> None:

@@ -26,10 +26,10 @@ def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str
     # again, another call may be evaluating it, so it needs the lock of its member, too.
     if is_repeated():
         unit.lock(ids)
-    locked = queue.lock_members(call.db, call.organization.organization_id, ids)
+    members = queue.lock_members(call.db, call.organization.organization_id, ids)
     intake = Intake(unit)
     keys = {event.system_unique_key for event in incoming}
-    accepted = intake.accept(incoming, {member.loyalty_member_id: member for member in locked}, keys)
+    accepted = intake.accept(incoming, {member.loyalty_member_id: member for member in members}, keys)
     if accepted:
         intake.results |= _store(call, accepted)
     return [queued_result(result.response) for result in intake.all_results()]
@@ -39,8 +39,8 @@ def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
     """Store the events and put them into their members' queues; return their results by position."""
     organization_id = call.organization.organization_id
     results: dict[int, Result] = {}
-    new: list[dict[str, Any]] = []
-    stored_before: list[dict[str, Any]] = []
+    new_rows: list[dict[str, Any]] = []
+    repeated_rows: list[dict[str, Any]] = []
     lines: list[dict[str, int]] = []
     # A reserved id is the event's place in the queue; for a new event it is also the event's id.
     for event, place in zip(accepted, reserve_ids(call.db, events=len(accepted))["events"], strict=True):
@@ -50,10 +50,11 @@ def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
         event.is_evaluated = False
         response = track_result(event.event, event.key, PENDING)
         results[event.position] = Result(response)
-        (new if is_new else stored_before).append(event_row(event, PENDING, response, call.now))
+        rows = new_rows if is_new else repeated_rows
+        rows.append(event_row(event, PENDING, response, call.now))
         line = {"loyalty_event_id": event.loyalty_event_id, "member_id": event.member.member_id, "place": place}
         lines.append(line)
-    events.add_events(call.db, new)
-    events.finish_events(call.db, organization_id, stored_before)
+    events.add_events(call.db, new_rows)
+    events.finish_events(call.db, organization_id, repeated_rows)
     queue.add(call.db, organization_id, lines)
     return results

@@ -80,12 +80,12 @@ def create_export(call: Call, properties: ExportProperties) -> ExportJob:
         ledger_account=properties.filters.ledger_account_id,
         coupon_book=properties.filters.coupon_book_id,
     )
-    _refuse_too_much(call)
+    _refuse_above_limits(call)
     values = {**values_of(properties), "filters": filters, "status": QUEUED}
     return EXPORTS.add(call.db, call.organization.organization_id, values, call.now)
 
 
-def _refuse_too_much(call: Call) -> None:
+def _refuse_above_limits(call: Call) -> None:
     """Refuse an export if too many of the organization are unfinished, or their stored rows have reached their limit.
 
     Waits for other calls that create an export of the organization, so that this call counts theirs.

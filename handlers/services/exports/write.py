@@ -170,13 +170,13 @@ class ExportWriter:
 
         return transactions.run(self._engine, add)
 
-    def _run_if_mine(self, job: ExportJob, do: Callable[[Connection, ExportJob], object]) -> None:
-        """Run `do` with the locked export, unless another attempt has begun or the export was cancelled."""
+    def _run_if_mine(self, job: ExportJob, action: Callable[[Connection, ExportJob], object]) -> None:
+        """Run `action` with the locked export, unless another attempt has begun or the export was cancelled."""
 
         def work(db: Connection) -> None:
             current = EXPORTS.lock(db, job)
             if (current.status, current.attempt) == (RUNNING, job.attempt):
-                do(db, current)
+                action(db, current)
 
         transactions.run(self._engine, work)
 

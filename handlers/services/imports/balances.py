@@ -101,7 +101,7 @@ def _read(step: ImportStep, row: ImportRow, accounts: _Accounts) -> _BalanceRow:
     if is_pending and available_at is not None:
         raise step.fault("availableAt", f"cannot be given with {step.name_of('pending')}: leave one out.")
     name, account_id = values["loyaltyMemberId"], account.ledger_account_id
-    fields: tuple[Any, ...] = (name, account_id, values["amount"], expires_at, earned_at, is_pending)
+    digest_values: tuple[Any, ...] = (name, account_id, values["amount"], expires_at, earned_at, is_pending)
     amount = Decimal(values["amount"])
     qualifying = Decimal(values["qualifyingAmount"]) if "qualifyingAmount" in values else None
     if not amount and qualifying is None:
@@ -109,10 +109,10 @@ def _read(step: ImportStep, row: ImportRow, accounts: _Accounts) -> _BalanceRow:
             "amount", f"is 0; a row with the amount 0 needs a value in {step.name_of('qualifyingAmount')}."
         )
     # Rows without these columns keep the digest that they had before the columns existed.
-    fields += tuple(value for value in (qualifying, available_at) if value is not None)
+    digest_values += tuple(value for value in (qualifying, available_at) if value is not None)
     details = Details(
         system_unique_key=step.key_of(row),
-        request_digest=digest_of(fields),
+        request_digest=digest_of(digest_values),
         external_id=values.get("externalId"),
         external_event_date=earned_at,
         description=values.get("description"),

@@ -77,7 +77,7 @@ def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -
         return existing_part
     more_bytes = len(content) - (existing_part.size if existing_part is not None else 0)
     if more_bytes > 0:
-        _refuse_too_much(call, more_bytes)
+        _refuse_above_stored_bytes(call, more_bytes)
     blocks = content.blocks(imports.BLOCK_BYTES)
     part = imports.add_part(
         call.db, job, part_number, blocks, size=len(content), sha256=content.sha256, created_at=call.now
@@ -86,11 +86,11 @@ def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -
     if more_bytes > 0:
         # Count again, with the parts that other calls have stored meanwhile.
         audit_log.serialize_changes(call.db, job.organization_id, "stored files of imports")
-        _refuse_too_much(call, 0)
+        _refuse_above_stored_bytes(call, 0)
     return part
 
 
-def _refuse_too_much(call: Call, more_bytes: int) -> None:
+def _refuse_above_stored_bytes(call: Call, more_bytes: int) -> None:
     """Refuse a part if the stored files of the organization exceed their limit with `more_bytes`."""
     limit = call.settings.import_stored_bytes
     total = IMPORTS.stored_bytes(call.db, call.organization.organization_id) + more_bytes

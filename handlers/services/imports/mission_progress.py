@@ -1,12 +1,13 @@
 """Imports of the progress of members in missions, with a few statements for any number of rows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from domain.imports.records import CREATE
 from domain.members import Member
 from domain.missions.progress import MAX_ACHIEVEMENTS, Progress
 from domain.missions.records import Mission
-from domain.missions.state import MissionProgressState, ProgressCause
+from domain.missions.state import MemberMission, MissionProgress, MissionProgressState, ProgressCause
 from handlers.services.imports.reading import ImportStep, RecordsByName
 from handlers.services.imports.rows import ImportRow
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -15,7 +16,7 @@ from persistence import missions
 
 @dataclass(frozen=True, slots=True)
 class _ProgressRow:
-    """A row that is well formed: the progress of a member in a mission."""
+    """A well-formed row: the progress of a member in a mission."""
 
     row: ImportRow
     member: Member
@@ -29,9 +30,10 @@ def import_mission_progress(step: ImportStep) -> None:
     Pays no rewards and reports nothing, even if the import is not quiet.
     """
     call, organization_id = step.call, step.call.organization.organization_id
-    locked = UnitOfWork(call).lock(step.values_of("loyaltyMemberId"))
+    locked_members = UnitOfWork(call).lock(step.values_of("loyaltyMemberId"))
+    # They are locked by both ids; rows name the `loyaltyMemberId`, which is a text.
     members_by_name = {
-        name: member for name, member in locked.items() if isinstance(name, str) and member.erased_at is None
+        name: member for name, member in locked_members.items() if isinstance(name, str) and member.erased_at is None
     }
     named_missions = missions.find_all_named(call.db, organization_id, step.values_of("mission"))
     missions_by_name = RecordsByName(
@@ -45,13 +47,14 @@ def import_mission_progress(step: ImportStep) -> None:
         member, mission = step.member_of(row, members_by_name), missions_by_name.find(row)
         return _ProgressRow(row, member, mission, _progress(step, row, mission))
 
-    items = step.read(read)
-    member_ids = {progress_row.member.member_id for progress_row in items}
-    mission_ids = {progress_row.mission.mission_id for progress_row in items}
-    state = MissionProgressState(
-        missions.find_progress_of_members(call.db, organization_id, member_ids, mission_ids) if items else {}, {}
-    )
-    for progress_row in items:
+    progress_rows = step.read(read)
+    member_ids = {progress_row.member.member_id for progress_row in progress_rows}
+    mission_ids = {progress_row.mission.mission_id for progress_row in progress_rows}
+    stored_progress: Mapping[MemberMission, MissionProgress] = {}
+    if progress_rows:
+        stored_progress = missions.find_progress_of_members(call.db, organization_id, member_ids, mission_ids)
+    state = MissionProgressState(stored_progress, achievement_counts={})
+    for progress_row in progress_rows:
         member_id, mission = progress_row.member.member_id, progress_row.mission
         if step.job.mode == CREATE and state.progress(member_id, mission).has_begun:
             step.fail(progress_row.row, f"The member has progress in the mission {mission.name}.", "mission")

@@ -264,7 +264,7 @@ class Importer:
         return step.failed
 
     def _open_import_of(self, job: ImportJob) -> _OpenImport:
-        """Return the reader and the pace for an import; close the least recently used reader if too many are open."""
+        """Return the open import of a job; close the least recently used one if too many are open."""
         open_import = self._open_imports.setdefault(_address(job), _OpenImport(self._settings.import_rows))
         self._open_imports.move_to_end(_address(job))
         if len(self._open_imports) > _MAX_OPEN_IMPORTS:

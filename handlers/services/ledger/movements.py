@@ -13,8 +13,9 @@ class Movement:
     """A movement that a request contains.
 
     It is a mint (no `from_wallet_id`), a burn (no `to_wallet_id`), a transfer, or the revert of the transaction with
-    the id `reverts`. `pointer` is its JSON pointer in the request, for faults. `refusal` is set if it is already
-    refused, and `refusal_if_new` if it is refused unless its key was used before.
+    the id `reverts`. With `manual`, the transaction is pending until a request captures it. `pointer` is its JSON
+    pointer in the request, for faults. `refusal` is set if it is already refused, and `refusal_if_new` if it is refused
+    unless its key was used before.
     """
 
     ledger_account_id: int | None = None

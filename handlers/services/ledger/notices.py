@@ -105,9 +105,9 @@ def _report_to(
         ]
         keys = [event.key for event in notice_events if event.key is not None]
         existing_keys = events.find_existing_and_reserve_ids(db, organization.organization_id, keys, order_ids=()).keys
-        new = [event for event in notice_events if event.key not in existing_keys]
-        evaluate_derived(unit, new, _REASON)
-    return len(new)
+        new_events = [event for event in notice_events if event.key not in existing_keys]
+        evaluate_derived(unit, new_events, _REASON)
+    return len(new_events)
 
 
 def _event(
