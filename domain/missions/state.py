@@ -165,9 +165,9 @@ class MissionProgressState:
         """True if the tracking was reversed in this unit of work."""
         return tracking.mission_tracking_id in self._reversed_tracking_ids
 
-    def store_answer(self, answer: Mapping[str, Any]) -> None:
+    def store_response(self, response: Mapping[str, Any]) -> None:
         """Store the response to the request that caused the last count."""
-        self._trackings[-1] = replace(self._trackings[-1], answer=answer)
+        self._trackings[-1] = replace(self._trackings[-1], answer=response)
 
     def drain(self) -> MissionChanges:
         """Return the changes since the last call, which count as stored from now on."""

@@ -87,11 +87,11 @@ def advance_missions(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) 
             return stored_result
         refuse_inactive(unit.members[cause.member_id])
         audience_keys = {audience.audience_key for audience in audiences_by_member[cause.member_id]}
-        answer = _advance(call, request, cause, unit, audience_keys)
+        response = _advance(call, request, cause, unit, audience_keys)
         # An amount of 0 only reads the progress, and its key can be used by another request.
         if request.advance.amount:
-            results.add(key, cause.request_digest, answer)
-        return answer
+            results.add(key, cause.request_digest, response)
+        return response
 
     reason = "A mission was advanced by request."
     changes = [
@@ -110,10 +110,10 @@ def _advance(
     """
     requested, mission_id = request.advance, request.mission.mission_id
     progress, advance = unit.missions.advance(mission_id, requested.amount, cause, audience_keys)
-    answer = progress_response(progress.balance(cause.member_id), advance.achieved)
+    response = progress_response(progress.balance(cause.member_id), advance.achieved)
     if not requested.amount:
-        return answer
-    unit.missions.store_answer(answer)
+        return response
+    unit.missions.store_response(response)
     after = {
         "memberId": cause.member_id,
         "amount": requested.amount,
@@ -122,10 +122,10 @@ def _advance(
         "externalId": cause.external_id,
         "description": cause.description,
         "tags": cause.tags,
-        **answer,
+        **response,
     }
     call.audit.add("mission-progress", mission_id, after=after, member_ids=(cause.member_id,))
-    return answer
+    return response
 
 
 def _digest(member: Member, mission: Mission, advance: MissionAdvance) -> bytes:

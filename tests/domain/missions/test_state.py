@@ -201,7 +201,7 @@ def test_a_count_is_stored_with_its_cause():
         "user_id": 5,
     }
     missions.count(mission(), 4, cause(at=NOON - DAY, event=None, **cause_fields))
-    missions.store_answer({"counted": 4})
+    missions.store_response({"counted": 4})
     assert missions.drain().trackings == (
         MissionTracking(
             organization_id=1,
@@ -225,7 +225,7 @@ def test_the_response_of_a_request_is_stored_with_its_own_count():
     missions = state()
     missions.count(mission(), 1, cause(event=1))
     missions.count(mission(), 2, cause(event=None, system_unique_key="key"))
-    missions.store_answer({"counted": 2})
+    missions.store_response({"counted": 2})
     tracking_of_event, tracking_of_request = missions.drain().trackings
     assert (tracking_of_event.counted, tracking_of_event.answer) == (1, None)
     assert (tracking_of_request.counted, tracking_of_request.answer) == (2, {"counted": 2})

@@ -137,9 +137,9 @@ class MissionWork:
         self._moves.clear()
         return self._state.progress(cause.member_id, compiled.mission), advance
 
-    def store_answer(self, answer: Mapping[str, Any]) -> None:
+    def store_response(self, response: Mapping[str, Any]) -> None:
         """Store the response to the last request with its tracking."""
-        self._state.store_answer(answer)
+        self._state.store_response(response)
 
     def take_moves(self) -> list[MissionMove]:
         """Return the moves of missions that this method has not returned yet, in their order."""
