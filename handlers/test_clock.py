@@ -9,7 +9,7 @@ from handlers.schemas.test_clock import ClockAdvance, NewClock, audited_clock, c
 from handlers.services.organizations.test_clock import (
     ClockChange,
     advance_for_a_call,
-    aim_clock,
+    begin_advance,
     clock_of,
     remove_clock,
     start_clock,
@@ -38,7 +38,7 @@ def _advance(engine: Engine, settings: Settings, request: Request) -> Response:
 @operation("advanceTestClock", audit="organization", after_transaction=_advance)
 def advance_test_clock(call: Call, body: ClockAdvance) -> Response:
     """Set the target of the clock; after the transaction, `_advance` does the work that is due until then."""
-    return clock_response(200, clock_of(_audit_change(call, aim_clock(call, body.to))))
+    return clock_response(200, clock_of(_audit_change(call, begin_advance(call, body.to))))
 
 
 @operation("removeTestClock", audit="organization")

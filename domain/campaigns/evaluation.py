@@ -135,9 +135,9 @@ class Evaluator:
                 continue
             if self._explaining:
                 self._explain(campaign, None, why=None)
-            for action in campaign.inactive_actions:
-                why = Reason("ACTION_NOT_RUNNING", f"the action is {action.status}", action.status)
-                self._explain(campaign, action, why)
+            for inactive in campaign.inactive_actions:
+                why = Reason("ACTION_NOT_RUNNING", f"the action is {inactive.status}", inactive.status)
+                self._explain(campaign, inactive, why)
         for actions, contest in plan.turns:
             if contest is not None:
                 self._decide(contest, [pair for pair in actions if self._may_apply(*pair) and self._check_rule(*pair)])

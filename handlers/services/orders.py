@@ -74,28 +74,28 @@ def _parts(new_orders: Sequence[NewOrder]) -> Iterator[list[NewOrder]]:
 def _create_part(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrder]:
     """Create orders with different `externalId`s; return an outcome for each."""
     refusals = _refusals_of(call, new_orders)
-    queue = [
+    positions_and_events = [
         (position, order_event)
         for position, new_order in enumerate(new_orders)
         if refusals[position] is None
         for order_event in _events_of(call, new_order)
     ]
-    by_position: dict[int, list[Result]] = {}
-    if queue:
-        results = track(UnitOfWork(call), [event for _, event in queue])
-        for (position, _), result in zip(queue, results, strict=True):
-            by_position.setdefault(position, []).append(result)
+    results_by_position: dict[int, list[Result]] = {}
+    if positions_and_events:
+        results = track(UnitOfWork(call), [event for _, event in positions_and_events])
+        for (position, _), result in zip(positions_and_events, results, strict=True):
+            results_by_position.setdefault(position, []).append(result)
         if any(isinstance(result.refusal, OrderExists) for result in results):
             # Only the first event was refused: later ones were about the order of the other transaction. Undo these.
             raise StartOver("Another transaction has created an order with the same externalId.")
-    external_ids = [new_orders[position].external_id for position in by_position]
+    external_ids = [new_orders[position].external_id for position in results_by_position]
     orders_by_external_id = (
         orders.find_by_external_ids(call.db, call.organization.organization_id, external_ids) if external_ids else {}
     )
     return [
         CreatedOrder(new_order.external_id, refusal=refusals[position])
         if refusals[position]
-        else _outcome(new_order.external_id, by_position[position], orders_by_external_id)
+        else _outcome(new_order.external_id, results_by_position[position], orders_by_external_id)
         for position, new_order in enumerate(new_orders)
     ]
 

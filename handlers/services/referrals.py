@@ -101,8 +101,9 @@ def _refuse_unpayable_reward(
     if book_key is not None:
         references.coupon_book(call, book_key)
     account_id, points = getattr(body, f"{side}_ledger_account_id"), getattr(body, f"{side}_points_accrual")
-    account = configuration.main_accounts.get(body.loyalty_program_id) if account_id is None else None
-    if account_id is not None:
+    if account_id is None:
+        account = configuration.main_accounts.get(body.loyalty_program_id)
+    else:
         account = configuration.accounts.get(account_id)
         if account is None:
             raise UnknownLedgerAccount(unknown_account(None, account_id))

@@ -169,7 +169,7 @@ def _store_sign_in(call: Call, sign_in: SignIn, user: Credentials) -> int:
         users.change_user(call.db, user.user_id, password_hash=sign_in.new_hash)
     if user.pending_provisioning:
         users.change_user(call.db, user.user_id, pending_provisioning=False, updated_at=call.now)
-    # `user` was read before `set_password`, which has raised the generation by 1.
+    # `user` was read before `set_password`, which has incremented the generation.
     return user.token_generation + sign_in.is_new_password
 
 

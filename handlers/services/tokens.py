@@ -17,7 +17,7 @@ from domain.organizations import LIVE
 from domain.problems import Unauthorized
 from handlers.call import Caller
 from handlers.services.issuer_keys import KEYS_SECONDS, IssuerKeys
-from handlers.services.organizations.caller_rights import known_caller
+from handlers.services.organizations.caller_rights import caller_with_user
 from handlers.services.signing_keys import ALGORITHM, find_or_add_signing_key
 from handlers.settings import Settings
 from persistence import organizations, transactions
@@ -131,7 +131,7 @@ class Authenticator:
         claims, is_external = self._claims(token)
         caller = _caller(claims, is_external)
         if is_external:
-            caller = transactions.read(self._read_engine, lambda db: known_caller(db, caller))
+            caller = transactions.read(self._read_engine, lambda db: caller_with_user(db, caller))
         # A number of any size is valid, but not every number is a `float`.
         expires = float(min(int(claims["exp"]), _LAST_SECOND))
         if is_external:

@@ -181,7 +181,7 @@ def _write_one(
 def _lock_versions(
     call: Call, collection: ContentCollection, items: Sequence[DocumentWrite]
 ) -> dict[VersionKey, ContentDocument]:
-    """Lock the versions that exist, and keep other calls from creating the missing ones; return them by key and locale."""
+    """Lock the versions that exist, and keep other calls from creating the missing ones; return the existing ones."""
     version_keys = {item.version_key for item in items}
     versions = documents.lock_versions(call.db, collection, version_keys)
     if version_keys - versions.keys():

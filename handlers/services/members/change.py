@@ -15,7 +15,7 @@ from handlers.services.coupons.lock import release_locks
 from handlers.services.events.track import track_by_server
 from handlers.services.ledger.holds import release_holds
 from handlers.services.members.enrol import lock_referrers
-from handlers.services.members.view import view_member, view_members
+from handlers.services.members.view import view_member
 from handlers.services.webhooks.outbox import queue_entity_change
 from persistence import erasing, exports, imports, members
 from persistence.erasing import Erasing
@@ -55,9 +55,9 @@ def change_member(call: Call, member: Member, changes: Changes[Any]) -> dict[str
         if before.active and not after.active:
             reason = update.update_reason or "The member was deactivated by request."
             track_by_server(call, after, "member-profile-deactivated", payload, reason)
-    viewed = view_member(call, after)
-    queue_entity_change(call, MEMBER_ENTITY, UPDATED, lambda: MEMBER.dump(viewed))
-    return viewed
+    record = view_member(call, after)
+    queue_entity_change(call, MEMBER_ENTITY, UPDATED, lambda: MEMBER.dump(record))
+    return record
 
 
 def _digest_of_properties(member: Member) -> bytes:
@@ -88,29 +88,28 @@ def erase(call: Call, member: Member) -> Member:
     release_holds(call, [before])
     release_locks(call, [before])
     seconds = min(MAX_ERASING_SECONDS, call.settings.request_timeout_ms / 1000 * _ERASING_SHARE)
-    erased = erasing.erase(call.db, before, f"erased-{call.new_key()}", call.now, seconds)
-    after = erased.member
+    erasure = erasing.erase(call.db, before, f"erased-{call.new_key()}", call.now, seconds)
+    after = erasure.member
     exports.forget_rows(call.db, after.organization_id, call.real_now)
-    _add_audit_entries(call, erased)
+    _add_audit_entries(call, erasure)
     queue_entity_change(call, MEMBER_ENTITY, UPDATED, lambda: _record(call, after))
     return after
 
 
-def _add_audit_entries(call: Call, erased: Erasing) -> None:
+def _add_audit_entries(call: Call, erasure: Erasing) -> None:
     """Add an entry about the erasing, and further ones if it has emptied more entries than an entry can list."""
     call.audit.is_erasure = True
-    member_id, emptied_ids = erased.member.member_id, erased.emptied_ids
-    flags = {"isErased": True, "isComplete": erased.is_complete}
-    for listed_ids in listed_in_entries(emptied_ids) or [()]:
+    member_id, emptied_ids = erasure.member.member_id, erasure.emptied_ids
+    flags = {"isErased": True, "isComplete": erasure.is_complete}
+    for listed_ids in split_into_entries(emptied_ids) or [()]:
         changes = {**flags, "erasedEntries": listed_ids}
         call.audit.add("member", member_id, after=changes, member_ids=(member_id,))
 
 
-def listed_in_entries(emptied_ids: Sequence[int]) -> list[Sequence[int]]:
-    """The ids of emptied entries of the audit log, divided among the entries that list them."""
+def split_into_entries(emptied_ids: Sequence[int]) -> list[Sequence[int]]:
+    """Divide the ids of emptied entries of the audit log among the new entries that list them."""
     return [emptied_ids[start : start + MAX_LISTED_ENTRIES] for start in range(0, len(emptied_ids), MAX_LISTED_ENTRIES)]
 
 
 def _record(call: Call, member: Member) -> dict[str, Any]:
-    [viewed] = view_members(call, [member], with_balances=True)
-    return MEMBER.dump(viewed)
+    return MEMBER.dump(view_member(call, member))

@@ -75,9 +75,9 @@ def enrol_members(
     if origins is not None:
         origins = [origin for origin, refusal in zip(origins, refusals, strict=True) if refusal is None]
     reason = "The member was enrolled by request."
-    enrolled = iter(enrol_new_members(call, accepted, reason, origins) if accepted else ())
+    enrolments = iter(enrol_new_members(call, accepted, reason, origins) if accepted else ())
     return [
-        next(enrolled) if refusal is None else Enrolment(properties.loyalty_member_id, refusal=refusal)
+        next(enrolments) if refusal is None else Enrolment(properties.loyalty_member_id, refusal=refusal)
         for properties, refusal in zip(new_members, refusals, strict=True)
     ]
 
@@ -95,7 +95,7 @@ def refusals_of(execution: Execution, new_members: Sequence[MemberProperties]) -
         for properties in new_members
         if properties.public_loyalty_member_id is not None
     }
-    existing_ids, existing_public_ids = members.find_taken_ids(
+    taken_ids, taken_public_ids = members.find_taken_ids(
         execution.db,
         execution.organization.organization_id,
         {properties.loyalty_member_id for properties in new_members},
@@ -103,15 +103,15 @@ def refusals_of(execution: Execution, new_members: Sequence[MemberProperties]) -
     )
     refusals: list[MemberExists | None] = []
     for properties in new_members:
-        if properties.loyalty_member_id in existing_ids:
+        if properties.loyalty_member_id in taken_ids:
             refusals.append(member_exists(properties.loyalty_member_id))
-        elif properties.public_loyalty_member_id in existing_public_ids:
+        elif properties.public_loyalty_member_id in taken_public_ids:
             refusals.append(public_id_exists(properties.public_loyalty_member_id))
         else:
             refusals.append(None)
-            existing_ids.add(properties.loyalty_member_id)
+            taken_ids.add(properties.loyalty_member_id)
             if properties.public_loyalty_member_id is not None:
-                existing_public_ids.add(properties.public_loyalty_member_id)
+                taken_public_ids.add(properties.public_loyalty_member_id)
     return refusals
 
 
@@ -148,7 +148,7 @@ def _outcomes_of_unknown_code(code: str | None, existing_codes: Collection[str])
     if code is None or code in existing_codes:
         return []
     unknown = UnknownReferralCode(f"There is no referral code {code}.")
-    return referral_results([ReferralOutcome.of_refusal(code, None, unknown)], False)
+    return referral_results([ReferralOutcome.of_refusal(code, None, unknown)], is_dry_run=False)
 
 
 def add_members(call: Call, unit: UnitOfWork, new_members: Sequence[NewMember]) -> list[Member]:

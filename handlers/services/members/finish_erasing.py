@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from domain.organizations import Organization
-from handlers.services.members.change import listed_in_entries
+from handlers.services.members.change import split_into_entries
 from persistence import audit_log, erasing, exports
 from persistence.audit_log import NewEntry, Origin
 from persistence.erased_rows import erase_page
@@ -32,7 +32,7 @@ def erase_next(db: Connection, organization: Organization, _: datetime, limit: i
     next_progress, emptied_ids = erase_page(db, member, progress, limit)
     erasing.store_progress(db, member, next_progress)
     changes: list[Mapping[str, Any]] = [
-        {"erasedEntries": {"from": None, "to": listed_ids}} for listed_ids in listed_in_entries(emptied_ids)
+        {"erasedEntries": {"from": None, "to": listed_ids}} for listed_ids in split_into_entries(emptied_ids)
     ]
     now = datetime.now(UTC)
     if next_progress is None:

@@ -18,12 +18,12 @@ def match_audiences(
     at: datetime,
 ) -> dict[int, list[CompiledAudience]]:
     """The candidates that each member is in at the moment `at`, by member id; one statement if any is a list."""
-    in_force = [audience for audience in candidates if audience.applies(at)]
+    applicable_audiences = [audience for audience in candidates if audience.applies(at)]
     by_id = {member.member_id: member for member in members}
     lists = {}
-    if any(audience.matches is None for audience in in_force):
+    if any(audience.matches is None for audience in applicable_audiences):
         lists = audiences.find_lists_of_members(db, organization_id, by_id)
     return {
-        member_id: [audience for audience in in_force if audience.has(member, lists.get(member_id, ()))]
+        member_id: [audience for audience in applicable_audiences if audience.has(member, lists.get(member_id, ()))]
         for member_id, member in by_id.items()
     }

@@ -21,7 +21,6 @@ from persistence.rows import fields_of
 _NAMES = fields_of(Member)
 _values = attrgetter(*_NAMES)
 
-
 # The customAttributes that one call reads, in bytes of JSON; a process needs many times as much memory for them.
 MAX_ATTRIBUTE_BYTES = 16 * 1024 * 1024
 # So many members cannot have more.
@@ -175,33 +174,33 @@ def replace_lapsed_tiers(
             _account_behind(call, tier) for member in members for tier in stored_tiers[member.member_id]
         )
         balances = _balances_of(call, members) if may_have_ended else {}
-    expired = {
+    expired_balances = {
         (view.wallet_id, view.ledger_account_id) for views in balances.values() for view in views if view.expired
     }
-    if expired:
+    if expired_balances:
         # Tiers that depended on expired points lapse now.
         for member in members:
             stored_tiers[member.member_id] = [
                 replace(tier, expires_at=call.now)
-                if (member.wallet_id, _account_behind(call, tier)) in expired
+                if (member.wallet_id, _account_behind(call, tier)) in expired_balances
                 else tier
                 for tier in stored_tiers[member.member_id]
             ]
-    lapsed = [
+    lapsed_members = [
         member
         for member in members
         if any(tier.held_tier.has_lapsed(call.now) for tier in stored_tiers[member.member_id])
     ]
-    if lapsed:
+    if lapsed_members:
         configuration = configuration_of(call.db, call.organization)
         tier_assignments = TierAssignments(configuration.tier_schedules, {}, call.now)
         # Empty balances may not have been read, so they are read here.
-        points = points_of(call, configuration, lapsed, balances or None)
-        for member in lapsed:
-            evaluated = (
+        points = points_of(call, configuration, lapsed_members, balances or None)
+        for member in lapsed_members:
+            present_tiers = (
                 _replaced_if_lapsed(tier, tier_assignments, points(member)) for tier in stored_tiers[member.member_id]
             )
-            stored_tiers[member.member_id] = [tier for tier in evaluated if tier is not None]
+            stored_tiers[member.member_id] = [tier for tier in present_tiers if tier is not None]
     return stored_tiers
 
 

@@ -74,7 +74,7 @@ def _identify(db: Connection, request: Request) -> tuple[Caller, int]:
     if caller is None:
         raise Unauthorized("This operation needs an access token.")
     if caller.is_external:
-        caller = known_caller(db, caller)
+        caller = caller_with_user(db, caller)
     # What a user of the external issuer may do, and in which organizations, depends on the record of the user.
     depends_on_record = caller.is_external and caller.user_id is not None
     organization_id = caller.organization_id
@@ -145,7 +145,7 @@ def _refuse_other_members(
         raise Forbidden("The access token belongs to another member.")
 
 
-def known_caller(db: Connection, caller: Caller) -> Caller:
+def caller_with_user(db: Connection, caller: Caller) -> Caller:
     """The caller, with the id of its user if a token of the external issuer belongs to one.
 
     The record of such a user decides about the permissions, so the claims of the token are not used.

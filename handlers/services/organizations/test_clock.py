@@ -82,7 +82,7 @@ def start_clock(call: Call, starts_at: datetime | None) -> ClockChange:
     return _change_clock(call, organization, clock_now=moment, clock_steps=0)
 
 
-def aim_clock(call: Call, to: datetime) -> ClockChange:
+def begin_advance(call: Call, to: datetime) -> ClockChange:
     """Begin an advance, or continue a failed one to the same moment; raises the refusals of its target.
 
     A running advance stays unchanged; the call does not wait for its present step.
@@ -136,12 +136,12 @@ def advance_clock(
     """
     find_organization = test_clocks.find_and_hold_advancing_clock
     drain = Drain(engine, settings, is_stopping, find_organization=find_organization, waits_for_retry=False)
-    failures, progress, place = 0, _Progress.MOVED, None
+    failures, progress, position = 0, _Progress.MOVED, None
     while progress is not _Progress.ENDED and not is_stopping():
         try:
             while not is_stopping() and drain.evaluate_next(organization_id):
                 pass
-            progress, place = transactions.run(engine, partial(_do_step, organization_id, place))
+            progress, position = transactions.run(engine, partial(_do_step, organization_id, position))
             failures = 0
         except TransactionDeadlineExceeded:
             raise
@@ -183,7 +183,7 @@ def _stopping_after(seconds: float, is_stopping: Callable[[], bool] = lambda: Fa
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Position:
     """The position in the work of a moment: the number of finished kinds, and the last wallet of the next kind."""
 
     moment: datetime
@@ -196,31 +196,31 @@ class _Place:
         return self.kinds_done == len(_KINDS)
 
 
-def _do_step(organization_id: int, place: _Place | None, db: Connection) -> tuple[_Progress, _Place | None]:
-    """Continue the due work at a place, None at first; if all is done, move the clock to the next due moment."""
+def _do_step(organization_id: int, position: _Position | None, db: Connection) -> tuple[_Progress, _Position | None]:
+    """Continue the due work at a position, None at first; if all is done, move the clock to the next due moment."""
     organization = test_clocks.find_and_try_to_take_clock(db, organization_id)
     if organization is None:
-        return _Progress.BUSY, place
+        return _Progress.BUSY, position
     now, target = organization.clock_now, organization.clock_target
     if now is None or target is None:
         return _Progress.ENDED, None
     if queue.has_waiting(db, organization_id):
-        return _Progress.BUSY, place
+        return _Progress.BUSY, position
     steps = organization.clock_steps or 0
-    if place is None or place.moment != now:
+    if position is None or position.moment != now:
         # Begin with the work that is already due: older than the clock, or left by a job or by a worker that died.
-        place = _Place(now)
-    elif place.is_done:
+        position = _Position(now)
+    elif position.is_done:
         moment = _next_due_moment(db, organization, now, target)
         if moment is None:
             _store(db, organization, clock_now=target, clock_target=None, clock_error=None)
             return _Progress.ENDED, None
-        place, steps = _Place(moment), steps + 1
-    place = _process_due(db, replace(organization, clock_now=place.moment), place)
-    if place.moment != now:
+        position, steps = _Position(moment), steps + 1
+    position = _process_due(db, replace(organization, clock_now=position.moment), position)
+    if position.moment != now:
         # Last, as it locks the row of the organization, which senders of messages may change.
-        _store(db, organization, clock_now=place.moment, clock_steps=steps)
-    return _Progress.MOVED, place
+        _store(db, organization, clock_now=position.moment, clock_steps=steps)
+    return _Progress.MOVED, position
 
 
 def _next_due_moment(
@@ -235,58 +235,58 @@ def _next_due_moment(
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _process_due(db: Connection, organization: OrganizationDetails, place: _Place) -> _Place:
-    """Do the due work at a place, kind by kind, for about a second; return the place to continue from."""
+def _process_due(db: Connection, organization: OrganizationDetails, position: _Position) -> _Position:
+    """Do the due work at a position, kind by kind, for about a second; return the position to continue from."""
     end = time.monotonic() + _STEP_SECONDS
-    while not place.is_done:
-        last_wallet_id = _KINDS[place.kinds_done](db, organization, place)
+    while not position.is_done:
+        last_wallet_id = _KINDS[position.kinds_done](db, organization, position)
         if last_wallet_id is None:
-            place = _Place(place.moment, place.kinds_done + 1)
+            position = _Position(position.moment, position.kinds_done + 1)
         else:
-            place = replace(place, last_wallet_id=last_wallet_id)
+            position = replace(position, last_wallet_id=last_wallet_id)
         if time.monotonic() >= end:
             break
-    return place
+    return position
 
 
-def _expire_points(db: Connection, organization: Organization, place: _Place) -> int | None:
+def _expire_points(db: Connection, organization: Organization, position: _Position) -> int | None:
     """Expire the points of the next wallets; return the last of them, None if nothing expires any more."""
-    expired = expire_next(db, organization, place.last_wallet_id, place.moment, _WALLETS_AT_ONCE)
+    expired = expire_next(db, organization, position.last_wallet_id, position.moment, _WALLETS_AT_ONCE)
     return None if expired is None else expired.last_wallet_id
 
 
-def _extend_expiry(db: Connection, organization: Organization, place: _Place) -> int | None:
+def _extend_expiry(db: Connection, organization: Organization, position: _Position) -> int | None:
     """Do the next part of a running extension of expiry; return None if no extension is running.
 
-    An extension stores its own position, so this kind of work does not advance the place: it returns its wallet.
+    An extension stores its own progress, so the function returns the unchanged wallet of the position.
     """
     extension = claim_running(db, organization.organization_id)
     if extension is None:
         return None
-    extend_next(db, organization, extension, place.moment)
-    return place.last_wallet_id
+    extend_next(db, organization, extension, position.moment)
+    return position.last_wallet_id
 
 
-def _evaluate_tiers(db: Connection, organization: Organization, place: _Place) -> int | None:
+def _evaluate_tiers(db: Connection, organization: Organization, position: _Position) -> int | None:
     """Evaluate the tiers of the next members with a lapsed one; return the last wallet, None if no tier is lapsed."""
     evaluated = evaluate_next(
-        db, organization, place.last_wallet_id, place.moment, everyone=False, limit=_WALLETS_AT_ONCE
+        db, organization, position.last_wallet_id, position.moment, everyone=False, limit=_WALLETS_AT_ONCE
     )
     return None if evaluated is None else evaluated.last_wallet_id
 
 
-def _report_notices(db: Connection, organization: OrganizationDetails, place: _Place) -> int | None:
-    """Report the next notices of expiry; return the last wallet of the place, None if no notice is due.
+def _report_notices(db: Connection, organization: OrganizationDetails, position: _Position) -> int | None:
+    """Report the next notices of expiry; return the last wallet of the position, None if no notice is due.
 
     A notice is due until it is reported, so the wallet stays the same.
     """
-    reported = notices.report_next(db, organization, place.moment, _WALLETS_AT_ONCE)
-    return None if reported is None else place.last_wallet_id
+    reported = notices.report_next(db, organization, position.moment, _WALLETS_AT_ONCE)
+    return None if reported is None else position.last_wallet_id
 
 
-# The kinds of work of a moment, in order. Each function does a part of the work after the last wallet of the place. It
-# returns the wallet after which the kind continues, None if nothing is due any more.
-_KINDS: Sequence[Callable[[Connection, OrganizationDetails, _Place], int | None]] = (
+# The kinds of work of a moment, in order. Each function does a part of the work after the last wallet of the position.
+# It returns the wallet after which the kind continues, None if nothing is due any more.
+_KINDS: Sequence[Callable[[Connection, OrganizationDetails, _Position], int | None]] = (
     _extend_expiry,
     _expire_points,
     _evaluate_tiers,

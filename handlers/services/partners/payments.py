@@ -62,7 +62,8 @@ def create_payment_intents(
     payments_by_id: dict[str, _Payment] = {}
     member_ids_of_payments: set[int] = set()
     for position, (call_of_payment, intent) in enumerate(zip(calls, intents, strict=True)):
-        key, member, is_new = _key_of(call_of_payment), by_id.get(intent.loyalty_member_id), False
+        key = _key_of(call_of_payment)
+        member, is_new = by_id.get(intent.loyalty_member_id), False
         if intent.organization_key.lower() != call.organization.organization_key:
             outcomes[position] = UnknownOrganization(
                 f"There is no organization with the organizationKey {intent.organization_key}."
@@ -152,8 +153,8 @@ def _track(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentO
     return {payment.position: _outcome(payment, unit, tiers[payment.member.member_id]) for payment in payments}
 
 
-def _refuse_shared_rewards(unit: UnitOfWork, member_ids: Mapping[int, int]) -> None:
-    """Raise NotBatchable if a member's payment moved another member's points; `member_ids` has each wallet's member."""
+def _refuse_shared_rewards(unit: UnitOfWork, members_by_wallet: Mapping[int, int]) -> None:
+    """Raise NotBatchable if the payment of a member moved points of another member; wallets and members are ids."""
     if not unit.is_open:
         return
     owners = {outcome.loyalty_event_id: outcome.member_id for outcome in unit.outcomes}
@@ -161,7 +162,7 @@ def _refuse_shared_rewards(unit: UnitOfWork, member_ids: Mapping[int, int]) -> N
         if isinstance(step, Posting) and step.details.loyalty_event_id is not None:
             owner = owners.get(step.details.loyalty_event_id)
             # Wallets of members without a payment do not matter, nor entries without a wallet.
-            if any(member_ids.get(entry.wallet_id or 0, owner) != owner for entry in step.entries):
+            if any(members_by_wallet.get(entry.wallet_id or 0, owner) != owner for entry in step.entries):
                 raise NotBatchable("a payment rewards the member of another payment")
 
 
@@ -245,7 +246,7 @@ def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
     """The changes of the member's points in each account, without expired and pending points."""
     if not unit.is_open:
         return []
-    accrued: dict[int, Decimal] = {}
+    accruals: dict[int, Decimal] = {}
     accounts = {}
     for step in unit.ledger.steps:
         if not isinstance(step, Posting) or step.is_expiry or step.status != SETTLED:
@@ -254,7 +255,7 @@ def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
         if amounts:
             account = step.account
             accounts[account.ledger_account_id] = account
-            accrued[account.ledger_account_id] = sum(amounts, accrued.get(account.ledger_account_id, Decimal(0)))
+            accruals[account.ledger_account_id] = sum(amounts, accruals.get(account.ledger_account_id, Decimal(0)))
     return [
         AccountAccrual(
             ledger_account_id=account_id,
@@ -262,7 +263,7 @@ def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
             balance=unit.ledger.holding(member.wallet_id, account_id).current,
             new_accrual=amount,
         )
-        for account_id, amount in sorted(accrued.items())
+        for account_id, amount in sorted(accruals.items())
     ]
 
 
