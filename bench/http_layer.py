@@ -106,7 +106,7 @@ class _Authenticator:
     def __call__(self, token: str) -> Caller:
         return CALLER
 
-    def remembered(self, token: str) -> Caller:
+    def cached_caller(self, token: str) -> Caller:
         return CALLER
 
 

@@ -32,8 +32,8 @@ PARTICIPLE = re.compile(
     r"returned|reverted|seen|sent|set_aside|shown|spent|stored|taken|thrown|told|used|written"
 )
 # Functions that may have such names: rules of the grammar, renderers of responses as in `response=listed(BADGE)`,
-# a method that docs/http.md defines, and a verb.
-NAMED_LIKE_PARTICIPLES = {"parenthesized", "unsupported", "listed", "wrapped", "remembered", "proceed"}
+# and a verb.
+NAMED_LIKE_PARTICIPLES = {"parenthesized", "unsupported", "listed", "wrapped", "proceed"}
 # Bounds begin with MAX or MIN, such as MAX_NAME_LENGTH.
 OTHER_BOUND = re.compile(r"_?(MOST|LEAST|LONGEST|LARGEST|SHORTEST|SMALLEST)(_[A-Z_]+)?")
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

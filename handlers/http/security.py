@@ -47,7 +47,7 @@ class Authentication:
         self._pool = pool
         self._request_seconds = request_seconds
         # The caller of a cached token (None if it is not cached), without a change of threads.
-        self.remembered: Callable[[str], Caller | None] = getattr(authenticate, "remembered", lambda token: None)
+        self.cached_caller: Callable[[str], Caller | None] = getattr(authenticate, "cached_caller", lambda token: None)
 
     async def find_caller(self, exchange: Exchange, credentials: str) -> Caller:
         """The caller with these credentials; raises Unauthorized, and TransactionDeadlineExceeded."""
@@ -90,7 +90,7 @@ class TokenHandler:
 
     async def _caller(self, exchange: Exchange, token: str) -> Caller:
         """The caller with this token; raises CredentialsProblem."""
-        caller = self._authentication.remembered(token)
+        caller = self._authentication.cached_caller(token)
         if caller is not None:
             return caller
         try:

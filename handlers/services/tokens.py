@@ -125,9 +125,9 @@ class Authenticator:
 
     def __call__(self, token: str) -> Caller:
         """The caller of a valid token; raises Unauthorized, and Unavailable if the issuer's keys cannot be fetched."""
-        cached_caller = self.remembered(token)
-        if cached_caller is not None:
-            return cached_caller
+        earlier_caller = self.cached_caller(token)
+        if earlier_caller is not None:
+            return earlier_caller
         claims, is_external = self._claims(token)
         caller = _caller(claims, is_external)
         if is_external:
@@ -144,7 +144,7 @@ class Authenticator:
             self._callers_by_token[token] = (expires, caller)
         return caller
 
-    def remembered(self, token: str) -> Caller | None:
+    def cached_caller(self, token: str) -> Caller | None:
         """The caller of a token that was verified before and has not expired, else None; never looks anything up."""
         expires, caller = self._callers_by_token.get(token, (0.0, None))
         return caller if expires > time.time() else None

@@ -153,7 +153,7 @@ def test_the_body_of_a_refused_caller_is_not_read(server):
         assert client.body_reads == 0
 
 
-def test_a_token_is_verified_off_the_event_loop_unless_it_is_remembered():
+def test_a_token_is_verified_off_the_event_loop_unless_it_is_cached():
     threads_of_verifications = []
 
     class Authenticator:
@@ -161,7 +161,7 @@ def test_a_token_is_verified_off_the_event_loop_unless_it_is_remembered():
             threads_of_verifications.append(threading.current_thread())
             return authenticate(token)
 
-        def remembered(self, token):
+        def cached_caller(self, token):
             return CALLERS["reader"] if token == "known" else None
 
     app = build_app({"integration": document(PATHS)}, Recorder(), Authenticator(), SETTINGS)

@@ -101,13 +101,13 @@ def test_an_expired_token_is_refused(authenticator, issue):
     expect_refusal(authenticator, issue(lifetime=3600, now=datetime.now(UTC) - timedelta(hours=2)))
 
 
-def test_an_expired_token_is_no_longer_remembered(authenticator, issue, monkeypatch):
+def test_an_expired_token_is_no_longer_cached(authenticator, issue, monkeypatch):
     token = issue(lifetime=60)
     caller = authenticator(token)
-    assert authenticator.remembered(token) == caller
+    assert authenticator.cached_caller(token) == caller
     in_two_minutes = time.time() + 120
     monkeypatch.setattr(tokens.time, "time", lambda: in_two_minutes)
-    assert authenticator.remembered(token) is None
+    assert authenticator.cached_caller(token) is None
 
 
 def test_a_token_with_the_wrong_issuer_or_audience_is_refused(authenticator, issue):
@@ -343,9 +343,9 @@ def test_a_token_of_the_trusted_issuer_is_verified_again_after_five_minutes(
     assert authenticator(token).subject == "till-4"
     now = time.time()
     monkeypatch.setattr(tokens.time, "time", lambda: now + 5 * 60 - 10)
-    assert authenticator.remembered(token) is not None
+    assert authenticator.cached_caller(token) is not None
     monkeypatch.setattr(tokens.time, "time", lambda: now + 5 * 60 + 10)
-    assert authenticator.remembered(token) is None
+    assert authenticator.cached_caller(token) is None
 
 
 def test_a_token_that_was_verified_is_not_verified_again(authenticator, issue, monkeypatch):
@@ -360,10 +360,10 @@ def test_the_cache_of_tokens_has_a_limited_size(authenticator, issue, monkeypatc
     all_tokens = [issue() for _ in range(5)]
     for token in all_tokens:
         authenticator(token)
-        assert authenticator.remembered(token) is not None
+        assert authenticator.cached_caller(token) is not None
     # The cache was full with the first three, and was emptied before the fourth.
-    are_remembered = [authenticator.remembered(token) is not None for token in all_tokens]
-    assert are_remembered == [False, False, False, True, True]
+    are_cached = [authenticator.cached_caller(token) is not None for token in all_tokens]
+    assert are_cached == [False, False, False, True, True]
 
 
 @pytest.fixture(scope="module")
