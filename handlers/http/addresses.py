@@ -15,11 +15,7 @@ from domain.content.documents import DEFAULT_LOCALE, DEFAULT_LOCALE_IN_PATHS, Do
 from domain.members import AmbiguousMember
 from domain.problems import MAX_NAME_LENGTH, NotFound
 from handlers.call import Call
-from persistence import (
-    member_lookups,
-    members,
-    users,
-)
+from persistence import member_lookups, members, users
 from persistence.audiences import AUDIENCES
 from persistence.badges import BADGES, TRACKINGS
 from persistence.campaigns import ACTIONS, CAMPAIGNS, STACKING_GROUPS

@@ -126,7 +126,8 @@ def _problem_violations(status: int, media_type: str, body: bytes) -> list[str]:
     """The differences between the response to an error and RFC 9457."""
     if media_type != MEDIA_TYPE:
         # A page that a machine polls may have a form of its own.
-        return [] if media_type == "application/json" and status == 503 else [f"{status} is no problem: {media_type}"]
+        has_own_form = media_type == "application/json" and status == 503
+        return [] if has_own_form else [f"the response with {status} is {media_type}, not {MEDIA_TYPE}"]
     if not body:
         return []
     problem = json_text.decode_stored(body)

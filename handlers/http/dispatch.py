@@ -69,7 +69,7 @@ class Dispatcher:
     def __init__(self, settings: Settings, engine: Engine, replica: Engine | None = None) -> None:
         self._settings = settings
         self._engine = engine
-        self._reading = autocommit(engine)
+        self._read_engine = autocommit(engine)
         self._replica = None if replica is None else autocommit(replica)
         self._replica_unavailable_until = 0.0
         self._replica_behind_until = 0.0
@@ -92,7 +92,7 @@ class Dispatcher:
         hook_result = None
         if route.operation.before_transaction is not None:
             hook_result = self._run_hook(route.operation.before_transaction, route.operation, requests[0])
-        run, engine = (transactions.read, self._reading) if route.reads else (transactions.run, self._engine)
+        run, engine = (transactions.read, self._read_engine) if route.reads else (transactions.run, self._engine)
         outcomes = run(engine, partial(self._run_batch, route=route, requests=requests, hook_result=hook_result))
         if route.operation.after_transaction is not None:
             # The response of the hook replaces the response of the handler.
@@ -193,7 +193,7 @@ class Dispatcher:
     def _run_hook(self, hook: BeforeTransaction, operation: Operation, request: Request) -> Any:
         """Run the hook that the operation has before its transaction; return its result."""
         command = _command(operation, request)
-        return hook(RequestContext(command, request.headers, lambda work: transactions.read(self._reading, work)))
+        return hook(RequestContext(command, request.headers, lambda work: transactions.read(self._read_engine, work)))
 
     def _read_replica(
         self, replica: Engine, route: Route, requests: Sequence[Request]
@@ -209,7 +209,7 @@ class Dispatcher:
             admission = permitted_callers(db, requests, route.scopes)
             return admission, replication.end_of_log(db) if must_be_current else ""
 
-        admission, position = transactions.read(self._reading, ask_primary)
+        admission, position = transactions.read(self._read_engine, ask_primary)
 
         def ask_replica(db: Connection) -> Sequence[Response | Exception] | None:
             if must_be_current:
@@ -249,7 +249,7 @@ def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datet
         return Admission(None, [request.caller for request in requests], None)
     addresses = None
     if route.first_lookup is not None:
-        name = route.addresses[0][0]
+        name, _ = route.addresses[0]
         addresses = Addresses(route.first_lookup, {request.path[name] for request in requests}, now)
     return permitted_callers(db, requests, route.scopes, addresses)
 

@@ -3,7 +3,7 @@
 import functools
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,11 +82,16 @@ def _read(name: str, root: str) -> GuidePage:
 def contents() -> tuple[tuple[str, tuple[GuideEntry, ...]], ...]:
     """The entries of the index by the title of their section."""
     text = (FOLDER / f"{INDEX}.md").read_text(encoding="utf-8")
-    _, *parts = re.split(r"^## (.+)$", text, flags=re.M)
     return tuple(
-        (title, tuple(GuideEntry(*entry) for entry in _INDEX_ENTRY.findall(part)))
-        for title, part in zip(parts[::2], parts[1::2], strict=True)
+        (title, tuple(GuideEntry(*entry) for entry in _INDEX_ENTRY.findall(section)))
+        for title, section in _split_at_headings(text, r"^## (.+)$")
     )
+
+
+def _split_at_headings(text: str, heading: str) -> Iterator[tuple[str, str]]:
+    """Yield the title and the text below each heading; the one group of the pattern `heading` is the title."""
+    _, *titles_and_texts = re.split(heading, text, flags=re.M)
+    yield from zip(titles_and_texts[::2], titles_and_texts[1::2], strict=True)
 
 
 @functools.cache
@@ -117,10 +122,9 @@ def search_index() -> list[dict[str, str]]:
 def problem_pages(root: str = "") -> dict[str, str]:
     """The sections of the page of problems, as HTML by the slug of their type."""
     text = (FOLDER / f"{PROBLEMS}.md").read_text(encoding="utf-8")
-    _, *parts = re.split(r"^### `/problems/([a-z-]+)`\n", text, flags=re.M)
     pages = {}
-    for slug, part in zip(parts[::2], parts[1::2], strict=True):
-        section, _, _ = part.partition("\n## ")
+    for slug, rest in _split_at_headings(text, r"^### `/problems/([a-z-]+)`\n"):
+        section, _, _ = rest.partition("\n## ")
         markdown = f"# `/problems/{slug}`\n{section}\n[All problems]({PROBLEMS}.md)\n"
         pages[slug] = _render(_parser().parse(markdown), PROBLEMS, root)
     return pages

@@ -62,7 +62,7 @@ class Envelope:
                 raise
             await _send_failure(completing_send, exchange)
         finally:
-            seconds = time.perf_counter() - exchange.started
+            seconds = time.perf_counter() - exchange.started_at
             log_request(exchange, scope["method"], seconds)
             name = exchange.operation_id or exchange.route or "none"
             metrics.observe(name, scope["method"], exchange.status, seconds)

@@ -26,7 +26,7 @@ class Exchange:
 
     headers: dict[str, str]
     request_id: str
-    started: float
+    started_at: float
     # The moment at which the time limit of the request begins.
     arrived_at: float
     operation_id: str | None = None
@@ -45,7 +45,7 @@ class Exchange:
         return max(0.0, self.arrived_at + limit - time.perf_counter())
 
 
-def open_exchange(scope: Any, started: float) -> Exchange:
+def open_exchange(scope: Any, started_at: float) -> Exchange:
     """Begin the exchange of an ASGI scope, with a well-formed `X-Request-Id` of the client or else a new id."""
     headers: dict[str, str] = {}
     request_id = None
@@ -55,7 +55,7 @@ def open_exchange(scope: Any, started: float) -> Exchange:
         headers[key] = f"{headers[key]}, {value.decode('latin-1')}" if key in headers else value.decode("latin-1")
         if key == "x-request-id" and _SANE_REQUEST_ID.fullmatch(value):
             request_id = value.decode("latin-1")
-    exchange = Exchange(headers, request_id or str(uuid.uuid4()), started, started)
+    exchange = Exchange(headers, request_id or str(uuid.uuid4()), started_at, started_at)
     scope[_KEY] = exchange
     return exchange
 

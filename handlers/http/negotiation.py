@@ -14,20 +14,20 @@ class ResponseTypes:
     """
 
     def __init__(self, success: Mapping[str, Any]) -> None:
-        self._offered: tuple[str, ...] = tuple(success.get("content", {})) or (JSON,)
-        self.is_negotiated = len(self._offered) > 1
-        self.first = self._offered[0]
+        self._media_types: tuple[str, ...] = tuple(success.get("content", {})) or (JSON,)
+        self.is_negotiated = len(self._media_types) > 1
+        self.first = self._media_types[0]
 
     def choose(self, accept: str | None) -> str:
         """The offered media type that the client prefers, the first of equal ones; raises a 406 if it accepts none."""
         if not self.is_negotiated or not accept or not accept.strip():
             return self.first
         ranges = [_media_range(part) for part in accept.split(",")]
-        qualities = {offered: _quality(offered, ranges) for offered in self._offered}
-        best = max(self._offered, key=lambda offered: qualities[offered])
+        qualities = {media_type: _quality(media_type, ranges) for media_type in self._media_types}
+        best = max(self._media_types, key=lambda media_type: qualities[media_type])
         if qualities[best] > 0:
             return best
-        raise HttpProblem(406, f"The header Accept allows none of {', '.join(self._offered)}.")
+        raise HttpProblem(406, f"The header Accept allows none of {', '.join(self._media_types)}.")
 
 
 def _media_range(text: str) -> tuple[str, float]:
@@ -45,10 +45,10 @@ def _media_range(text: str) -> tuple[str, float]:
     return name.strip().lower(), quality if 0 <= quality <= 1 else 0.0
 
 
-def _quality(offered: str, ranges: Sequence[tuple[str, float]]) -> float:
-    """The quality of the most specific range that contains the offered type."""
-    range_of_type = f"{offered.partition('/')[0]}/*"
-    for media_range in (offered, range_of_type, "*/*"):
+def _quality(media_type: str, ranges: Sequence[tuple[str, float]]) -> float:
+    """The quality of the most specific range that contains the media type."""
+    main_type, _, _ = media_type.partition("/")
+    for media_range in (media_type, f"{main_type}/*", "*/*"):
         qualities = [quality for name, quality in ranges if name == media_range]
         if qualities:
             return max(qualities)

@@ -276,17 +276,17 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
         """Have a call run by a thread, in a batch with others of its kind if some are waiting."""
         plan = call.plan
         if plan.makes_tokens and isinstance(call.raw, bytes):
-            self._batches.submit_alone(call, self._token_pool(call.exchange, call.raw))
+            self._batches.submit_individually(call, self._token_pool(call.exchange, call.raw))
             return
         if plan.dry_run_mark is not None and isinstance(call.raw, bytes) and plan.dry_run_mark in call.raw:
             # Another request that contains the mark by chance is served as well, though perhaps later.
-            self._batches.submit_alone(call, self._dry_run_pool(organization))
+            self._batches.submit_individually(call, self._dry_run_pool(organization))
             return
         pool, kind = self._pool(organization), None
         if self._max_batch > 1 and len(call.raw) <= _MAX_BATCHED_BYTES:
             kind = self._dispatch.batch_key(plan.surface, plan.operation_id, call.exchange.caller)
         if kind is None:
-            self._batches.submit_alone(call, pool)
+            self._batches.submit_individually(call, pool)
         else:
             self._batches.submit(kind, call, pool, asyncio.get_running_loop().call_later)
 
@@ -303,8 +303,8 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             except Exception as error:
                 outcomes[call] = error
         if requests:
-            accepted = [*requests]
-            for call, response in zip(accepted, self._dispatch_batch(accepted, [*requests.values()]), strict=True):
+            valid_calls, valid_requests = [*requests], [*requests.values()]
+            for call, response in zip(valid_calls, self._dispatch_batch(valid_calls, valid_requests), strict=True):
                 outcomes[call] = _render(call.plan, response) if isinstance(response, Response) else response
         return [outcomes[call] for call in calls]
 

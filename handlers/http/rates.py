@@ -95,8 +95,8 @@ class Rates:
         for offset, (owner, restored_at) in zip(offsets, slots, strict=True):
             if owner == fingerprint:
                 return offset, max(restored_at, now)
-        earliest = min(range(_PROBES), key=lambda n: slots[n][1])
-        return offsets[earliest], now
+        _, offset = min((restored_at, offset) for offset, (_, restored_at) in zip(offsets, slots, strict=True))
+        return offset, now
 
     @contextmanager
     def _lock_slots(self, first_slot: int) -> Iterator[None]:

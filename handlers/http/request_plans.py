@@ -134,13 +134,13 @@ class ParameterPlan:
     A family is all query parameters whose names begin with the same prefix, see `FAMILY`.
     """
 
-    def __init__(self, declared: Iterable[Mapping[str, Any]], schemas: Schemas, operation_name: str) -> None:
+    def __init__(self, parameters: Iterable[Mapping[str, Any]], schemas: Schemas, operation_name: str) -> None:
         self._by_location: dict[str, dict[str, Parameter]] = {"path": {}, "query": {}, "header": {}}
         self._required: dict[str, list[str]] = {"path": [], "query": [], "header": []}
         self._defaults: dict[str, Any] = {}
         self._family_prefixes: tuple[str, ...] = ()
         checks: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}}
-        for parameter in declared:
+        for parameter in parameters:
             location, name = parameter["in"], parameter["name"]
             if location not in checks:
                 raise DocumentError(f"{operation_name}: the parameter {name} is in {location}, which is not served")
@@ -311,7 +311,7 @@ class BodyPlan:
             elif key != "application/json" and not key.endswith("+json"):
                 raise DocumentError(f"{operation_name}: the server cannot read bodies of {media_type}")
             self._validators[key] = schemas.validator(content["schema"])
-        self._accepted = ", ".join(self._validators)
+        self._media_types_text = ", ".join(self._validators)
 
     def accepted_media_type(self, exchange: Exchange) -> str:
         """The media type of the body; raises a 415 for one that is not served, before the body is read."""
@@ -326,8 +326,8 @@ class BodyPlan:
             media_type_text = media_type[:100] if media_type else "missing"
             raise HttpProblem(
                 415,
-                f"The Content-Type is {media_type_text}; it can be {self._accepted}.",
-                headers={"Accept": self._accepted},
+                f"The Content-Type is {media_type_text}; it can be {self._media_types_text}.",
+                headers={"Accept": self._media_types_text},
             )
         for parameter in parameters:
             name, _, value = parameter.partition("=")
@@ -335,7 +335,7 @@ class BodyPlan:
                 raise HttpProblem(
                     415,
                     f"The charset of the body is {value.strip()[:50]}, and not UTF-8.",
-                    headers={"Accept": self._accepted},
+                    headers={"Accept": self._media_types_text},
                 )
         return media_type
 
@@ -372,10 +372,10 @@ def _family_prefix(prefix: Any, operation_name: str) -> str:
 
 
 def _parameter(
-    declared: Mapping[str, Any], schema: Mapping[str, Any], schemas: Schemas, operation_name: str
+    parameter: Mapping[str, Any], schema: Mapping[str, Any], schemas: Schemas, operation_name: str
 ) -> Parameter:
     """The plan of a documented parameter; raises DocumentError for a form that is not served."""
-    name, kind = declared["name"], schema.get("type", "")
+    name, kind = parameter["name"], schema.get("type", "")
     is_array = kind == "array"
     if is_array:
         kind = schemas.resolve(schema.get("items", {})).get("type", "")
@@ -383,16 +383,16 @@ def _parameter(
         raise DocumentError(
             f"{operation_name}: the parameter {name} needs a schema with a type that a URL can hold, not {kind!r}"
         )
-    if is_array and declared["in"] != "query":
-        detail = f"is an array in {declared['in']}; only query parameters can be arrays"
+    if is_array and parameter["in"] != "query":
+        detail = f"is an array in {parameter['in']}; only query parameters can be arrays"
         raise DocumentError(f"{operation_name}: the parameter {name} {detail}")
-    if declared.get("style", "simple") not in ("form", "simple"):
-        detail = f"has the style {declared['style']}, which the server cannot read"
+    if parameter.get("style", "simple") not in ("form", "simple"):
+        detail = f"has the style {parameter['style']}, which the server cannot read"
         raise DocumentError(f"{operation_name}: the parameter {name} {detail}")
     return Parameter(
         name=name,
         read=_READERS[kind],
         is_array=is_array,
-        is_comma_separated=is_array and declared.get("explode") is False,
-        has_escapes=FAMILY in declared,
+        is_comma_separated=is_array and parameter.get("explode") is False,
+        has_escapes=FAMILY in parameter,
     )

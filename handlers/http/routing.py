@@ -195,6 +195,6 @@ def _errors_without_body(responses: Mapping[str, Any], schemas: Schemas) -> froz
     """The statuses of errors that are declared without content and therefore have no body."""
     return frozenset(
         int(status)
-        for status, declared in responses.items()
-        if status.isdigit() and int(status) >= 400 and not schemas.resolve(declared).get("content")
+        for status, response in responses.items()
+        if status.isdigit() and int(status) >= 400 and not schemas.resolve(response).get("content")
     )

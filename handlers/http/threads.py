@@ -70,7 +70,7 @@ class FairThreads:
         self._count = count
         self._threads = Threads(count, name)
         self._clock = clock
-        # Notified when a work ends.
+        # Notified whenever work has ended.
         self._lock = threading.Condition()
         self._is_closing = False
         # By organization, then by client.
@@ -117,13 +117,13 @@ class FairThreads:
         """Give free threads to the organizations that wait, in turns."""
         while self._waiting and self._running.total() < self._count:
             maximum = self._max_of_each()
-            below_maximum = [waiting for waiting in self._waiting if self._running[waiting] < maximum]
-            if not below_maximum:
+            organizations = [waiting for waiting in self._waiting if self._running[waiting] < maximum]
+            if not organizations:
                 return
-            organization = below_maximum[0]
+            organization = organizations[0]
             clients = self._waiting[organization]
-            client, works = next(iter(clients.items()))
-            work = works.popleft()
+            client, waiting_work = next(iter(clients.items()))
+            work = waiting_work.popleft()
             _end_turn(clients, client)
             _end_turn(self._waiting, organization)
             self._running[organization] += 1
@@ -224,7 +224,7 @@ class CallBatches(Generic[WaitingCalls]):
         # The kinds that have running batches or waiting calls.
         self._kinds: dict[Hashable, _Kind[WaitingCalls]] = {}
 
-    def submit_alone(self, call: WaitingCalls, pool: Executor) -> None:
+    def submit_individually(self, call: WaitingCalls, pool: Executor) -> None:
         """Have a call run in one of the threads of `pool`, in a batch of its own."""
         pool.submit(self._run_uncancelled, [call], pool)
 
@@ -279,7 +279,7 @@ class CallBatches(Generic[WaitingCalls]):
             self._run(running_calls, pool)
 
     def _run(self, batch: Sequence[WaitingCalls], pool: Executor) -> None:
-        """Run the calls as a batch and set their outcomes; run a call that is not batchable again by itself."""
+        """Run the calls as a batch and set their outcomes; run a call that is not batchable again, individually."""
         outcomes: Sequence[Any]
         try:
             outcomes = self._run_calls(batch)

@@ -20,7 +20,7 @@ Dispatch = Callable[[Sequence[Request]], Sequence[Response | Exception]]
 
 _log = logging.getLogger("loyalty.security")
 _MAX_CLIENT_ID_LENGTH = 80
-_ADDRESSES_REMEMBERED = 256
+_MAX_CACHED_ADDRESSES = 256
 # The owner of an IPv6 address has the whole network of this prefix.
 _IPV6_PREFIX = 64
 
@@ -39,14 +39,14 @@ class Throttle:
     def __init__(self, settings: Settings) -> None:
         self._rates = Rates()
         # Finds the address by which a client is counted, from the peer's address and `X-Forwarded-For`.
-        self.address_of: Callable[[str, str], str] = lru_cache(_ADDRESSES_REMEMBERED)(
+        self.address_of: Callable[[str, str], str] = lru_cache(_MAX_CACHED_ADDRESSES)(
             partial(_client_address, networks_of(settings.trusted_proxies))
         )
         self._per_address = Rate.parse(settings.rate_per_address)
         self._per_token = Rate.parse(settings.rate_per_token)
         self._per_client = Rate.parse(settings.rate_per_client)
-        self._wrong_per_client = Rate.parse(settings.wrong_secrets_per_client)
-        self._wrong_per_address = Rate.parse(settings.wrong_secrets_per_address)
+        self._wrong_secrets_per_client = Rate.parse(settings.wrong_secrets_per_client)
+        self._wrong_secrets_per_address = Rate.parse(settings.wrong_secrets_per_address)
 
     def count_address(self, exchange: Exchange) -> None:
         """Count a call from an address, before all other checks; raises TooOften."""
@@ -85,8 +85,8 @@ class Throttle:
             [request] = requests
             client_id = client_id_of(request.headers, request.body)
             keys = (
-                (f"wrong {request.address} {client_id}", self._wrong_per_client),
-                (f"wrong {request.address}", self._wrong_per_address),
+                (f"wrong {request.address} {client_id}", self._wrong_secrets_per_client),
+                (f"wrong {request.address}", self._wrong_secrets_per_address),
             )
             limited_keys = [(key, rate) for key, rate in keys if rate is not None]
             for key, rate in limited_keys:

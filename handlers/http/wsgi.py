@@ -30,10 +30,10 @@ class OneHopWsgi:
 
     def _run(self, environ: dict[str, Any]) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """Run the application; return the status, the headers and the body of the response."""
-        started: list[tuple[str, list[tuple[str, str]]]] = []
+        statuses_and_headers: list[tuple[str, list[tuple[str, str]]]] = []
 
         def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Callable[..., None]:
-            started.append((status, headers))
+            statuses_and_headers.append((status, headers))
             return lambda data: None
 
         parts = self._application(environ, start_response)
@@ -41,9 +41,10 @@ class OneHopWsgi:
             body = b"".join(parts)
         finally:
             getattr(parts, "close", lambda: None)()
-        status, headers = started[-1]
-        encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        return int(status[:3]), encoded, body
+        # An application that fails after its first call of `start_response` calls it again.
+        status, headers = statuses_and_headers[-1]
+        encoded_headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        return int(status[:3]), encoded_headers, body
 
 
 def _environ(scope: Scope) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Runner:
         """Submit a call, without a kind (None) as one that is never batched; wait until it runs if it `waits`."""
         call = Call(name, waits)
         if kind is None:
-            self.calls.submit_alone(call, self.pool)
+            self.calls.submit_individually(call, self.pool)
         else:
             self.calls.submit(kind, call, self.pool, self._schedule)
         if waits:

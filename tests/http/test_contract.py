@@ -62,7 +62,7 @@ def test_a_response_that_the_document_allows_is_sent(response):
         (Response(200, None), "the media type (none) is not documented for 200"),
         (Response(200, {"id": 1}, (("Content-Type", "text/plain"),)), "the media type text/plain"),
         (Response(201, {"id": 1}), "the status 201 is not documented"),
-        (Response(409, {"id": 1}), "409 is no problem"),
+        (Response(409, {"id": 1}), "the response with 409 is application/json, not application/problem+json"),
     ],
 )
 def test_a_response_that_violates_the_document_becomes_a_500_and_is_logged(response, violation, caplog):
