@@ -255,7 +255,7 @@ def find_members_of_wallets(
     return _read_members(db, organization_id, _BY_WALLETS, [list(wallet_ids)], awaits_events)
 
 
-def await_events(matches: Sequence[FoundMember]) -> bool:
+def awaits_events(matches: Sequence[FoundMember]) -> bool:
     """True if the organization of these members awaits events, although their `awaited_types` were not read."""
     return bool(matches) and bool(matches[0].awaited_types)
 

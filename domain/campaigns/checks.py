@@ -105,7 +105,7 @@ def faults_of_constants(
     """Faults of constants of effects that would fail at every event; `compiled` are the same effects, compiled."""
     faults = []
     for index, (effect, item) in enumerate(zip(compiled, effects.get("items", ()), strict=True)):
-        values = {param.parameter.id: param.value for param in effect.params if param.program is None}
+        values = effect.constants
         computed = {param.parameter.id for param in effect.params} - values.keys()
         positions = {param["id"]: position for position, param in enumerate(item.get("params", ()))}
         for name, detail in _constant_faults(effect.effect.effect_id, values, computed, now):

@@ -46,6 +46,11 @@ class CompiledEffect:
     effect: Effect
     params: tuple[CompiledParameter, ...]
 
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The values of the parameters that are not expressions, by the id of the parameter."""
+        return {param.parameter.id: param.value for param in self.params if param.program is None}
+
 
 @dataclass(frozen=True, slots=True)
 class CompiledAction:

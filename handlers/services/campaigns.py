@@ -191,7 +191,7 @@ def _refuse_unknown_records(call: Call, configuration: Configuration, effect: Co
 
     Records that expressions name are looked up when an event is evaluated.
     """
-    constants = {param.parameter.id: param.value for param in effect.params if param.program is None}
+    constants = effect.constants
     references.refuse_unknown_account(configuration, constants.get("ledgerAccountKey"))
     references.refuse_unknown_event_types(configuration, Availability.of(constants))
     references.refuse_unknown_badge(configuration, constants.get("badgeKey"))
@@ -203,12 +203,12 @@ def _refuse_unknown_records(call: Call, configuration: Configuration, effect: Co
 
 def _refuse_untracked_expiry(configuration: Configuration, campaign: Campaign, effect: CompiledEffect) -> None:
     """Refuse a constant expiration date for points of an account that does not track when points expire."""
-    constants = {param.parameter.id: param.value for param in effect.params if param.program is None}
+    constants = effect.constants
     if constants.get("expirationDate") is None or "ledgerAccountKey" not in constants:
         return
     key = constants["ledgerAccountKey"]
-    main = configuration.main_accounts.get(campaign.loyalty_program_id)
-    account = configuration.account_with_key(key, default=main)
+    main_account = configuration.main_accounts.get(campaign.loyalty_program_id)
+    account = configuration.account_with_key(key, default=main_account)
     if account is not None:
         refuse_untracked_expiry(account, constants["expirationDate"])
 

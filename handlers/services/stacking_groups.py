@@ -90,11 +90,11 @@ def refuse_unfit_action(
 def _may_have_worth(call: Call, configuration: Configuration, campaign: Campaign, effect: CompiledEffect) -> bool:
     """True if an effect has a worth in money, or may have one because an expression decides."""
     effect_id = effect.effect.effect_id
-    constants = {param.parameter.id: param.value for param in effect.params if param.program is None}
+    constants = effect.constants
     if effect_id == MINT_POINTS and "ledgerAccountKey" in constants:
         key = constants["ledgerAccountKey"]
-        main = configuration.main_accounts.get(campaign.loyalty_program_id)
-        account = configuration.account_with_key(key, default=main)
+        main_account = configuration.main_accounts.get(campaign.loyalty_program_id)
+        account = configuration.account_with_key(key, default=main_account)
         return account is not None and account.fiat_per_point is not None
     if effect_id == ASSIGN_COUPON and "couponBookKey" in constants:
         return references.coupon_book(call, constants["couponBookKey"]).face_value is not None

@@ -14,15 +14,15 @@ _MAX_OF_ONE_KIND = 50
 
 def verify(db: Connection, organization_id: int) -> list[str]:
     """The faults in the records and the audit log of an organization; empty if there are none. Changes nothing."""
-    return find_broken(db, organization_id, CHECKS)
+    return find_faults(db, organization_id, CHECKS)
 
 
 def verify_reports(db: Connection, organization_id: int) -> list[str]:
     """The figures of reports that differ from a count of all records; empty if there are none. Changes nothing."""
-    return find_broken(db, organization_id, report_checks.CHECKS)
+    return find_faults(db, organization_id, report_checks.CHECKS)
 
 
-def find_broken(db: Connection, organization_id: int, checks: Iterable[str]) -> list[str]:
+def find_faults(db: Connection, organization_id: int, checks: Iterable[str]) -> list[str]:
     """The faults that checks find in the data of an organization, at most 50 of each check."""
     findings: list[str] = []
     ledger_checks.plan_for_many(db)

@@ -102,7 +102,7 @@ def verify(organization: int | None, as_json: bool) -> None:
     from sqlalchemy import text
 
     from handlers.server.jobs import seal_audit_log
-    from handlers.services.verify import CHECKS, find_broken
+    from handlers.services.verify import CHECKS, find_faults
     from persistence import audit_log, transactions
     from persistence.reports import checks as report_checks
 
@@ -113,7 +113,7 @@ def verify(organization: int | None, as_json: bool) -> None:
     def check(db: Connection, organization_id: int) -> tuple[list[str], tuple[int, str] | None]:
         # All checks read one snapshot of the records, whatever the servers write meanwhile.
         db.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
-        return find_broken(db, organization_id, counted_checks()), audit_log.find_chain_head(db, organization_id)
+        return find_faults(db, organization_id, counted_checks()), audit_log.find_chain_head(db, organization_id)
 
     def counted_checks() -> Iterator[str]:
         # Advances the progress bar after each check.

@@ -106,7 +106,7 @@ class RowReader:
         if not row.is_empty:
             self._ahead.append(row)
 
-    def place_after(self, count: int) -> tuple[int, int]:
+    def position_after(self, count: int) -> tuple[int, int]:
         """The byte and line after the next `count` rows; `count` is 0 only if no row was read ahead.
 
         After the last row read ahead, this is also after the empty lines that follow it.
@@ -118,7 +118,7 @@ class RowReader:
 
     def take(self, count: int) -> None:
         """Remove the next `count` rows, and continue after them."""
-        self.next_byte, self.next_line = self.place_after(count)
+        self.next_byte, self.next_line = self.position_after(count)
         del self._ahead[:count]
 
     def close(self) -> None:

@@ -294,7 +294,7 @@ class Importer:
     ) -> None:
         """Store the position of the import and its counts of rows; end it if too many of its rows have failed."""
         imports.add_failed_rows(db, job, failed)
-        next_byte, next_line = reader.place_after(self._rows_done)
+        next_byte, next_line = reader.position_after(self._rows_done)
         rows_read, rows_failed = job.rows_read + self._rows_done, job.rows_failed + len(failed)
         progress: dict[str, Any] = {
             "status": RUNNING,

@@ -99,10 +99,10 @@ def offers_of(run: DryRun) -> tuple[list[Offer], bool]:
     coupons.loader.load(sorted(set(ids) - coupons.loader.state.books.keys()))
     amounts = member_books.find_amounts(unit.db, member, ids, unit.now)
     books = [coupons.loader.state.books[book_id] for book_id in ids if book_id in coupons.loader.state.books]
-    lists = [book.coupon_book_id for book in books if book.type == LIST]
+    list_ids = [book.coupon_book_id for book in books if book.type == LIST]
     books_with_free_codes = (
-        member_books.find_books_with_free_codes(unit.db, unit.organization_id, lists, unit.now)
-        if lists
+        member_books.find_books_with_free_codes(unit.db, unit.organization_id, list_ids, unit.now)
+        if list_ids
         else frozenset()
     )
     offers = [
@@ -152,7 +152,8 @@ def redemptions(
         try:
             if len(unusable) < MAX_REDEMPTIONS:
                 reasons = offer.exclusions(deadline)
-                (unusable if reasons else usable).append(_redemption(offer, reasons, later.facts.points))
+                redemptions_of_kind = unusable if reasons else usable
+                redemptions_of_kind.append(_redemption(offer, reasons, later.facts.points))
             elif offer.is_usable(deadline):
                 usable.append(_redemption(offer, (), later.facts.points))
         except TimeExceeded:
@@ -179,7 +180,7 @@ def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:
     loader = run.unit.coupons.loader
     for book_id in sorted({coupon.coupon_book_id for coupon in coupons}):
         if deadline.has_passed():
-            # `_presented` then reports every code that a coupon has as not usable.
+            # `_presented_code` then reports every code that a coupon has as not usable.
             break
         coupon_ids = [coupon.coupon_id for coupon in coupons if coupon.coupon_book_id == book_id]
         loader.load_by_code(loader.find_book(coupon_book_id=book_id), (), coupon_ids)
@@ -188,34 +189,29 @@ def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:
 
 def _presented_code(run: DryRun, code: str, coupons: Sequence[Coupon], deadline: Deadline) -> PresentedCode:
     """The first usable coupon with the code, which several books may have; the first one if none is usable."""
-    first: PresentedCode | None = None
+    first_coupon: PresentedCode | None = None
     try:
         for coupon in coupons:
             if deadline.has_passed():
                 raise TimeExceeded
-            presented = _presented_coupon(run, code, coupon, deadline)
-            if presented.usable:
-                return presented
-            first = first or presented
+            presented_coupon = _presented_coupon(run, code, coupon, deadline)
+            if presented_coupon.usable:
+                return presented_coupon
+            first_coupon = first_coupon or presented_coupon
     except TimeExceeded:
-        too_long = DeadlineExceeded("The coupon books of the codes take too much time. Present fewer codes.")
-        return PresentedCode(
-            code=code,
-            coupon_book_key=None,
-            usable=False,
-            discount=None,
-            exclusion_reasons=_exclusions([too_long]),
-            missing_total=None,
-        )
-    if first is not None:
-        return first
-    unknown = UnknownCoupon(f"There is no coupon with the code {code}.")
+        detail = "The coupon books of the codes take too much time. Present fewer codes."
+        return _code_without_book(code, DeadlineExceeded(detail))
+    return first_coupon or _code_without_book(code, UnknownCoupon(f"There is no coupon with the code {code}."))
+
+
+def _code_without_book(code: str, reason: Refusal) -> PresentedCode:
+    """A code that is not usable, for a reason that is not about a coupon book."""
     return PresentedCode(
         code=code,
         coupon_book_key=None,
         usable=False,
         discount=None,
-        exclusion_reasons=_exclusions([unknown]),
+        exclusion_reasons=_exclusions([reason]),
         missing_total=None,
     )
 

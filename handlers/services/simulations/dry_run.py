@@ -61,8 +61,8 @@ class Scenario:
         name, total = self.part_with_total, self.total
         if name is None or total is None:
             return self
-        raised = {**self._part(name), "total": total + amount, "payments": None}
-        payload = {**(self.event.payload or {}), name: raised}
+        greater_part = {**self._part(name), "total": total + amount, "payments": None}
+        payload = {**(self.event.payload or {}), name: greater_part}
         return replace(self, event=replace(self.event, payload=payload))
 
     def _part(self, name: str) -> Mapping[str, Any]:

@@ -27,7 +27,8 @@ from handlers.services.simulations.results import (
 from handlers.services.unit_of_work.tracked import EventOutcome
 
 _ZERO = Decimal(0)
-_LIMITS = {f"/problems/{refusal.slug}" for refusal in (LimitReached, BalanceLimitReached)}
+# The types of the problems of effects that limits have cut.
+_LIMIT_PROBLEMS = {f"/problems/{refusal.slug}" for refusal in (LimitReached, BalanceLimitReached)}
 
 Effect = Mapping[str, Any]
 
@@ -148,7 +149,7 @@ def _discarded_points(configuration: Configuration, effects: Sequence[Effect]) -
     campaigns, discarded = campaigns_by_id(configuration), dict[int, Decimal]()
     for effect in effects:
         params = params_of(effect)
-        is_cut = effect.get("error", {}).get("type") in _LIMITS and "requestedAmount" in params
+        is_cut = effect.get("error", {}).get("type") in _LIMIT_PROBLEMS and "requestedAmount" in params
         if effect["effectId"] != MINT_POINTS or not is_cut or params["recipient"] == SPONSOR:
             continue
         key, campaign = params["ledgerAccountKey"], campaigns[effect["campaignId"]]

@@ -29,7 +29,7 @@ class SimulationRequest:
 def simulate(call: Execution, request: SimulationRequest, *, with_errors: bool) -> Simulation:
     """Evaluate the scenario as a dry run, and find redemptions and next rewards. Nothing is stored or locked.
 
-    The result has the errors of rules, which name these, only if `with_errors`. Raises UnknownMember, MemberInactive,
+    Errors name rules, so the result has them only if `with_errors`. Raises UnknownMember, MemberInactive,
     MissingPayload, or another refusal of tracking.
     """
     execution = call if request.at is None else replace(call, now=request.at)

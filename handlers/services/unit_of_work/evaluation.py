@@ -311,12 +311,12 @@ def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: 
     reversals, extent = unit.reversals, extent_to_reverse(order_with_items.order)
     if reversals is None or extent is None or not unit.is_open:
         return []
-    unreversed = [event_id for event_id in reversed(order_with_items.order.event_ids) if reversals.is_active(event_id)]
-    if not unreversed:
+    event_ids = [event_id for event_id in reversed(order_with_items.order.event_ids) if reversals.is_active(event_id)]
+    if not event_ids:
         return []
     reevaluations: dict[int, Reevaluation] = {}
     if not extent.is_whole:
-        events = map(reversals.event, unreversed)
+        events = map(reversals.event, event_ids)
         reevaluations = _reevaluations(unit, order_with_items, events, deadline_of(unit, tracked))
     reversal = Reversal(
         tracked.loyalty_event_id,
@@ -325,7 +325,7 @@ def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: 
         external_event_date=tracked.stored_date(unit.now),
         reevaluations=reevaluations,
     )
-    return reversals.reverse(unreversed, reversal, unit)
+    return reversals.reverse(event_ids, reversal, unit)
 
 
 def _reevaluations(

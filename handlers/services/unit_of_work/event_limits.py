@@ -132,10 +132,12 @@ def _occasions(
         distinct_occasions.setdefault(event.event.event_type, {})[days, code] = _Occasion(event.at, code)
     by_type = {event_type: set(occasions.values()) for event_type, occasions in distinct_occasions.items()}
     moments = {tuple(period_start(DAILY, at, zone) for zone in zones): at for at in unit.moments}
-    derived = {_Occasion(at) for at in moments.values()}
+    derived_occasions = {_Occasion(at) for at in moments.values()}
     return {
         **by_type,
-        **{event_type: derived | by_type.get(event_type, set()) for event_type in unit.possible_derived_types},
+        **{
+            event_type: derived_occasions | by_type.get(event_type, set()) for event_type in unit.possible_derived_types
+        },
     }
 
 

@@ -83,14 +83,15 @@ class LockedMembers:
     ) -> None:
         """Lock and load members by their ids, and the owners of points that wait for the orders of the events.
 
-        They are found again if the organization's first points wait since it was read, when `awaits_events` was False.
+        `awaits_events` is True if points of the organization wait for events. If the first ones wait only since the
+        organization was read, all is read again.
         """
         # Points that wait are only looked up if the organization has any.
         order_ids = {order["externalId"] for order in sent_orders(incoming)} if awaits_events else None
         matches = member_lookups.find_members(
             self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids, lock=not self.is_dry_run
         )
-        if not awaits_events and member_lookups.await_events(matches):
+        if not awaits_events and member_lookups.awaits_events(matches):
             self._lock_and_add(loyalty_member_ids, member_ids, incoming, awaits_events=True)
         else:
             self._add(matches)
@@ -107,8 +108,8 @@ class LockedMembers:
         wallets = set(wallet_ids)
         if max_chain and wallets:
             wallets.update(referral_uses.find_wallets_of_referrers(self.db, self.organization_id, wallets, max_chain))
-        locked = posting.lock_wallets(self.db, self.organization_id, wallets)
-        self.ledger_ids |= {wallet_id: wallet.ledger_id for wallet_id, wallet in locked.items()}
+        locked_wallets = posting.lock_wallets(self.db, self.organization_id, wallets)
+        self.ledger_ids |= {wallet_id: wallet.ledger_id for wallet_id, wallet in locked_wallets.items()}
         if not (loads_owners or self._may_concern_members(account_ids)):
             return
         self._add(self._find_owners(wallets))
@@ -139,7 +140,7 @@ class LockedMembers:
         find = partial(member_lookups.find_members_of_wallets, self.db, self.organization_id, wallet_ids)
         awaits_events = self.organization.awaits_events
         matches = find(awaits_events=awaits_events)
-        return find(awaits_events=True) if not awaits_events and member_lookups.await_events(matches) else matches
+        return find(awaits_events=True) if not awaits_events and member_lookups.awaits_events(matches) else matches
 
     def _may_concern_members(self, account_ids: Collection[int]) -> bool:
         """True if movements of points of these accounts require that the owners of the wallets are loaded.

@@ -152,10 +152,14 @@ class Reversals:
         session = unit.ledger
         savepoint, key_numbers = session.savepoint(), count(1)
         family = [self._events[related_id] for event_id in event_ids for related_id in self._families[event_id]]
-        unreversed = [event for event in family if event.reversal_loyalty_event_id is None and event.status == SUCCESS]
+        active_events = [
+            event for event in family if event.reversal_loyalty_event_id is None and event.status == SUCCESS
+        ]
         try:
             with session.net_supply_of_reverts():
-                posted = [self._revert_points(event, reversal, session, key_numbers) for event in unreversed]
+                transactions_of_events = [
+                    self._revert_points(event, reversal, session, key_numbers) for event in active_events
+                ]
         except Refusal:
             session.rollback_to(savepoint)
             raise
@@ -166,7 +170,7 @@ class Reversals:
                 self._reverse_counters(event, reversal, session, unit.counters),
                 _reverse_other_effects(event, reversal, unit) if reversal.extent.is_whole else (),
             )
-            for event, transactions in zip(unreversed, posted, strict=True)
+            for event, transactions in zip(active_events, transactions_of_events, strict=True)
         ]
         is_reported = reversal.extent.is_whole or any(
             reverted_event.transactions or reverted_event.limits for reverted_event in reverted_events
@@ -252,9 +256,9 @@ class Reversals:
         account_id, amount = counter["ledgerAccountId"], Decimal(counter["amount"])
         transactions = self._transactions.get(event.loyalty_event_id, {}).values()
         if account_id is None:
-            minted = [transaction for transaction in transactions if transaction.transaction_type == MINT]
-            matching = [transaction for transaction in minted if session.original_amount_of(transaction) == amount]
-            account_ids = [transaction.ledger_account_id for transaction in matching[:1] or minted]
+            mints = [transaction for transaction in transactions if transaction.transaction_type == MINT]
+            mints_of_amount = [mint for mint in mints if session.original_amount_of(mint) == amount]
+            account_ids = [mint.ledger_account_id for mint in mints_of_amount[:1] or mints]
         else:
             account_ids = [account_id]
         return max([session.accounts[id_].decimals for id_ in account_ids if id_ in session.accounts], default=0)

@@ -182,8 +182,8 @@ class UnitOfWork(LockedMembers):
         self.moments, self.event_types = frozenset((self.now, *moments)), None
         accounts: Collection[int] = self.configuration.accounts
         if account_ids is not None:
-            is_concerned = self._may_concern_members(account_ids)
-            accounts = {*account_ids, *accounts} if is_concerned else account_ids
+            may_concern_members = self._may_concern_members(account_ids)
+            accounts = {*account_ids, *accounts} if may_concern_members else account_ids
         self._open((), spare_ids=0, account_ids=accounts, transaction_ids=transaction_ids, since=since)
         if account_ids is not None and settled_accounts is None:
             return []

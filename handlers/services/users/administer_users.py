@@ -37,10 +37,10 @@ def administering(call: Call, organization_ids: Collection[int] = ()) -> Iterato
     for unknown_id in sorted(locked_ids - users.lock_organizations(call.db, locked_ids)):
         raise NotFound(f"There is no organization {unknown_id}.")
     caller_grant = _current_grant(call)
-    before = {organization_id for organization_id, _ in users.find_administrators(call.db, locked_ids)}
+    had_administrator = {organization_id for organization_id, _ in users.find_administrators(call.db, locked_ids)}
     yield caller_grant
-    after = {organization_id for organization_id, _ in users.find_administrators(call.db, locked_ids)}
-    for organization_id in sorted(before - after):
+    has_administrator = {organization_id for organization_id, _ in users.find_administrators(call.db, locked_ids)}
+    for organization_id in sorted(had_administrator - has_administrator):
         raise LastAdministrator(f"The organization {organization_id} would be left without an active administrator.")
 
 
@@ -106,10 +106,10 @@ def require_grantable(
 
     `membership` is the one before the change, None for a new one; `groups` is None if they do not change.
     """
-    before = Grant(frozenset()) if membership is None else membership.inline
+    inline_before = Grant(frozenset()) if membership is None else membership.inline
     own_groups = () if membership is None else membership.permission_group_keys
     new_grant = merge_grants(
-        [added_permissions(before, inline), granted_by(list(groups or ()), excluded_keys=own_groups)]
+        [added_permissions(inline_before, inline), granted_by(list(groups or ()), excluded_keys=own_groups)]
     )
     require_held(caller_grant, new_grant, "These permissions cannot be given")
 

@@ -216,8 +216,8 @@ def _user_of(users_by_email: Mapping[str, User], email: str) -> User:
     return user
 
 
-def _act_one_by_one(emails: Sequence[str], success: str, act: Callable[[str], None]) -> list[UserOutcome]:
-    """Call `act` for one address after the other; return `success` or the refusal of each."""
+def _act_one_by_one(emails: Sequence[str], success_status: str, act: Callable[[str], None]) -> list[UserOutcome]:
+    """Call `act` for one address after the other; return the outcome of each, a refusal or `success_status`."""
     outcomes = []
     for email in emails:
         try:
@@ -225,5 +225,5 @@ def _act_one_by_one(emails: Sequence[str], success: str, act: Callable[[str], No
         except Refusal as refusal:
             outcomes.append(UserOutcome(email, FAILED, refusal))
         else:
-            outcomes.append(UserOutcome(email, success))
+            outcomes.append(UserOutcome(email, success_status))
     return outcomes

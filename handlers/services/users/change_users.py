@@ -263,8 +263,8 @@ def set_permissions(call: Call, user: User, update: PermissionsUpdate) -> User:
             name for name, value in (("isAdmin", update.is_admin), ("roles", update.roles)) if value is None
         ]
         if missing_fields:
-            detail = "{0} is required unless permissionGroupKeys names a group"
-            raise InvalidRequest([FieldFault(detail.format(name), pointer=f"/{name}") for name in missing_fields])
+            reason = "is required unless permissionGroupKeys names a group"
+            raise InvalidRequest([FieldFault(f"{name} {reason}", pointer=f"/{name}") for name in missing_fields])
     with administering(call) as caller_grant:
         user = lock_user(call, user)
         require_rank(caller_grant, user.grant)

@@ -172,9 +172,9 @@ def _queue_limited(execution: Execution, messages: Sequence[Message]) -> None:
     TooManyMessages for a job with `limits_messages`.
     """
     is_limited = execution.is_awaited or execution.limits_messages
-    deliveries = sum(len(message.trigger_ids) for message in messages)
+    delivery_count = sum(len(message.trigger_ids) for message in messages)
     if is_limited and (
-        deliveries > MAX_DELIVERIES
+        delivery_count > MAX_DELIVERIES
         or sum(len(message.trigger_ids) * len(message.text) for message in messages) > MAX_DELIVERED_CHARACTERS
     ):
         if not execution.is_awaited:

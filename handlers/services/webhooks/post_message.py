@@ -19,7 +19,7 @@ import httpcore
 
 from domain.webhooks import is_public, url_fault
 
-SECONDS = 15.0
+TIMEOUT_SECONDS = 15.0
 # The maximum number of bytes read of a response, which is not used; most receivers expect it to be read.
 _MAX_RESPONSE_BYTES = 65_536
 
@@ -52,7 +52,7 @@ class WebhookClient:
     http_allowed: bool = False
     private_allowed: bool = False
     ports: Collection[int] | None = None
-    seconds: float = SECONDS
+    seconds: float = TIMEOUT_SECONDS
     resolve: Resolve = resolve
     ssl_context: ssl.SSLContext | None = None
 
@@ -60,8 +60,8 @@ class WebhookClient:
         """Post the body; every failure is described in the reply."""
         try:
             return Reply(self._post_body(url, headers, body))
-        except NotSent as fault:
-            return Reply(None, str(fault))
+        except NotSent as reason:
+            return Reply(None, str(reason))
         except httpcore.TimeoutException:
             return Reply(None, f"The receiver did not respond within {self.seconds:g} seconds.")
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
@@ -166,10 +166,10 @@ class _CheckedNetwork(httpcore.NetworkBackend):
             try:
                 stream = self._network.connect_tcp(address, port, timeout=seconds)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                fault = error
+                last_error = error
             else:
                 return _TimedStream(stream, self._deadline)
-        raise fault
+        raise last_error
 
     def _look_up(self, host: str, port: int) -> Sequence[str]:
         """Look up the host in a thread, since the look-up of the system has no timeout; abandon it at the deadline."""

@@ -128,8 +128,8 @@ class BadgeWork:
                 **badges.find_balances(unit.db, self._organization_id, unit.members),
                 **self._hypothetical_balances,
             }
-            inactive = [member_id for member_id, member in unit.members.items() if not member.active]
-            self._loaded_balances = BadgeBalances(balances, unit.now, self._id_and_key_source(), inactive)
+            inactive_ids = [member_id for member_id, member in unit.members.items() if not member.active]
+            self._loaded_balances = BadgeBalances(balances, unit.now, self._id_and_key_source(), inactive_ids)
         return self._loaded_balances
 
     def _id_and_key_source(self) -> Callable[[], tuple[int, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import weakref
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -86,7 +86,7 @@ class CouponLoader:
         personal_ids = [book.coupon_book_id for book in books if book.type in PERSONAL_TYPES]
         shared_ids = [book.coupon_book_id for book in books if book.type not in PERSONAL_TYPES]
         starts_by_book = {book.coupon_book_id: period_starts(book, state.at, state.zone) for book in books}
-        assigned = (
+        assigned_amounts = (
             holdings.find_assigned_amounts(self._db, organization_id, members, personal_ids) if personal_ids else {}
         )
         held_coupons = (
@@ -100,8 +100,10 @@ class CouponLoader:
             if member_coupon is not None:
                 state.put_member_coupons([member_coupon])
                 member_and_book = member_coupon.member_id, member_coupon.coupon_book_id
-                assigned[member_and_book] = assigned.get(member_and_book, ZERO) + member_coupon.amount_assigned
-        state.put_totals(holdings.find_usage_totals(self._db, organization_id, members, assigned, starts_by_book))
+                amount_before = assigned_amounts.get(member_and_book, ZERO)
+                assigned_amounts[member_and_book] = amount_before + member_coupon.amount_assigned
+        totals = holdings.find_usage_totals(self._db, organization_id, members, assigned_amounts, starts_by_book)
+        state.put_totals(totals)
         self._load_locks(books)
 
     def _load_locks(self, books: Collection[BookTerms]) -> None:
@@ -130,9 +132,8 @@ class CouponLoader:
         self.state.put_coupons(coupons)
         self._load_held_coupons(self._unit.members, [coupon.coupon_id for coupon in coupons])
 
-    def load_revertible(self, to_revert: Iterable[CouponUsage]) -> None:
+    def load_revertible(self, usages_to_revert: Collection[CouponUsage]) -> None:
         """Load usages that may be reverted, with their books, and the members' lots of their coupons."""
-        usages_to_revert = list(to_revert)
         if not usages_to_revert:
             return
         member_ids = {usage.member_id for usage in usages_to_revert}
@@ -245,18 +246,18 @@ class CouponLoader:
             additions[book.coupon_book_id] = holdings.BookAddition(
                 added_assigned, added_used, new_code_count, book.locked_until
             )
-        personal, shared = self._coupon_rows(changes)
+        personal_rows, shared_rows = self._coupon_rows(changes)
         # In the order of `persistence.locks`: personal coupons before their book, shared coupons after it.
-        if personal:
-            holdings.add_to_coupons(db, organization_id, personal, are_personal=True)
+        if personal_rows:
+            holdings.add_to_coupons(db, organization_id, personal_rows, are_personal=True)
         if new_coupons:
             counts = holdings.add_to_books_and_count(db, organization_id, additions)
             counts_before = {book_id: counts[book_id] - additions[book_id].coupon_count for book_id in counts}
             holdings.add_coupons(db, new_coupons, counts_before)
         else:
             holdings.add_to_books(db, organization_id, additions)
-        if shared:
-            holdings.add_to_coupons(db, organization_id, shared, are_personal=False)
+        if shared_rows:
+            holdings.add_to_coupons(db, organization_id, shared_rows, are_personal=False)
         statements = holdings.statements_to_store(changes.member_coupons, changes.lots)
         if changes.locks:
             statements += holdings.statements_to_store_locks(changes.locks)
@@ -268,8 +269,8 @@ class CouponLoader:
 
         `total_assigned` and `total_usages` of a row are not the new totals, but what is added to them.
         """
-        personal: list[dict[str, object]] = []
-        shared: list[dict[str, object]] = []
+        personal_rows: list[dict[str, object]] = []
+        shared_rows: list[dict[str, object]] = []
         for coupon in changes.coupons:
             if coupon.coupon_id not in changes.new_coupon_ids:
                 is_personal = self.state.books[coupon.coupon_book_id].type in PERSONAL_TYPES
@@ -278,8 +279,9 @@ class CouponLoader:
                 if is_personal:
                     row |= {"custom_attributes": coupon.custom_attributes, "expired_at": coupon.expired_at}
                     row["locked_until"] = coupon.locked_until
-                (personal if is_personal else shared).append(row)
-        return personal, shared
+                rows = personal_rows if is_personal else shared_rows
+                rows.append(row)
+        return personal_rows, shared_rows
 
 
 def _increase(now: BookTerms | Coupon, before: BookTerms | Coupon) -> tuple[Decimal, Decimal]:

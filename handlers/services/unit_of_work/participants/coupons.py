@@ -62,10 +62,10 @@ class CouponWork:
         self._reported_count = 0
         if unit.reversals:
             event_ids = unit.reversals.event_ids
-            unreverted = USAGES.find_all(
+            active_usages = USAGES.find_all(
                 unit.db, unit.organization_id, loyalty_event_id=event_ids, reversal_usage_id=None
             )
-            self.loader.load_revertible(unreverted)
+            self.loader.load_revertible(active_usages)
 
     # -- changes by requests, effects and rewards ---------------------------------------------------------------------
 
@@ -206,10 +206,10 @@ class CouponWork:
             self._unit.ledger.rollback_to(ledger)
             raise
 
-    def prepare_reverts(self, to_revert: Collection[CouponUsage]) -> None:
+    def prepare_reverts(self, usages_to_revert: Collection[CouponUsage]) -> None:
         """Load usages to be reverted, with their transactions, in a fixed number of statements."""
-        self.loader.load_revertible(to_revert)
-        self._load_transactions([usage.ledger_transaction_id for usage in to_revert])
+        self.loader.load_revertible(usages_to_revert)
+        self._load_transactions([usage.ledger_transaction_id for usage in usages_to_revert])
 
     # -- methods of a participant -------------------------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class CouponWork:
     def _load_transactions(self, ids: Iterable[int | None]) -> None:
         """Load transactions that are to be captured or reverted; the id None means no transaction."""
         transactions = self._charge.stored_transactions
-        missing_ids = {ledger_id for ledger_id in ids if ledger_id is not None and ledger_id not in transactions}
+        missing_ids = {transaction_id for transaction_id in ids if transaction_id is not None} - transactions.keys()
         if missing_ids:
             transactions.update(posting.find_stored(self._unit.db, self._unit.organization_id, missing_ids))
 

@@ -77,7 +77,7 @@ class MissionWork:
         self._transaction_numbers = count(1)
         self._moves: list[MissionMove] = []
         # The moves with achievements that no derived event has reported yet.
-        self._to_report: list[MissionMove] = []
+        self._unreported_moves: list[MissionMove] = []
         self._errors: list[RuleError] = []
 
     def progress_by_key(self, member_id: int) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class MissionWork:
 
     def take_derived(self) -> list[DerivedEvent]:
         """Return a `mission-achieved` event for every achievement that this method has not returned yet."""
-        moves, self._to_report = self._to_report, []
+        moves, self._unreported_moves = self._unreported_moves, []
         return [DerivedEvent(move.member_id, MISSION_ACHIEVED, achieved_payload(move)) for move in moves]
 
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
@@ -240,7 +240,7 @@ class MissionWork:
             move = MissionMove(context.cause.member_id, compiled.mission, advance, rewards)
             self._moves.append(move)
             if advance.achieved:
-                self._to_report.append(move)
+                self._unreported_moves.append(move)
         return advance
 
     def _pay_rewards(self, compiled: CompiledMission, times: int, context: _RewardContext) -> Iterable[Reward]:

@@ -149,7 +149,7 @@ class PaymentWork(Participant):
             return False
         orders = ORDERS.find_all(self._unit.db, self._unit.organization_id, external_id=external_id)
         if self._unit.orders is not None:
-            orders += [one for one in self._unit.orders.current_orders if one.external_id == external_id]
+            orders += [current for current in self._unit.orders.current_orders if current.external_id == external_id]
         return any(key in self._keys_of(other_order) for other_order in orders)
 
     def _details(self, tracked: TrackedEvent, key: str) -> Details:
