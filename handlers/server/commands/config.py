@@ -234,7 +234,7 @@ def _fields(change: Change) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _refs_to_texts(value: Any) -> Any:
-    """A value of a change in the types of JSON; a reference to a record becomes its text, such as `badges/gold`."""
+    """A value of a change in the types of JSON; a reference to a record becomes its text, such as `badge/Gold`."""
     from handlers.messages.json_text import to_json_value
     from handlers.server.configuration_files.yaml_files import Ref
 

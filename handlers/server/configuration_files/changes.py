@@ -98,12 +98,12 @@ class _FileApplication:
         return outcome
 
     def _without_later_references(self, file: RecordFile) -> RecordFile:
-        """The file, without its `later` fields if they name a record that does not exist yet."""
-        later = {name: value for name, value in file.fields.items() if name in KIND_OF[file.ref.kind].later}
+        """The file, without the `later_fields` of its kind if they name a record that does not exist yet."""
+        names = KIND_OF[file.ref.kind].later_fields
         try:
-            self._records.in_bodies("", later)
+            self._records.in_bodies("", {name: value for name, value in file.fields.items() if name in names})
         except UnknownNameAt:
-            return replace(file, fields={name: value for name, value in file.fields.items() if name not in later})
+            return replace(file, fields={name: value for name, value in file.fields.items() if name not in names})
         return file
 
     def _without_final_values(self, file: RecordFile) -> RecordFile:
@@ -125,12 +125,12 @@ class _FileApplication:
             self._apply_one(kind, file, stored_record)
         except InvalidRequest as refusal:
             raise FaultyFiles(
-                [f"{file.place(fault.pointer or '')}: {fault.detail}" for fault in refusal.faults]
+                [f"{file.location(fault.pointer or '')}: {fault.detail}" for fault in refusal.faults]
             ) from refusal
         except Refusal as refusal:
-            raise FaultyFiles([f"{file.place('')}: {file.ref}: {refusal.detail}"]) from refusal
+            raise FaultyFiles([f"{file.location('')}: {file.ref}: {refusal.detail}"]) from refusal
         except UnknownNameAt as error:
-            raise FaultyFiles([f"{file.place(error.pointer)}: {error.pointer.lstrip('/')}: {error}"]) from error
+            raise FaultyFiles([f"{file.location(error.pointer)}: {error.pointer.lstrip('/')}: {error}"]) from error
 
     def _adopt(self, kind: Kind, file: RecordFile) -> StoredRecord | None:
         """Find the record that gets its external key by this file, and rename it after the key.
@@ -202,7 +202,10 @@ class _FileApplication:
             )
         if fixed_names:
             raise FaultyFiles(
-                [f"{file.place(f'/{name}')}: {name} cannot be changed once the record is made" for name in fixed_names]
+                [
+                    f"{file.location(f'/{name}')}: {name} cannot be changed once the record is made"
+                    for name in fixed_names
+                ]
             )
         # Only the status was to be changed, which has its own operation.
         if kind.update is None or all(name in creation_fields and name not in update_fields for name in changed_names):
@@ -227,7 +230,7 @@ class _FileApplication:
         parent = self._records.by_ref.get(Ref(kind.parent, file.ref.name.rpartition("/")[0]))
         if parent is None:
             fault = f"the name of {file.ref} must begin with that of a {kind.parent}, as in {kind.name}/PARENT/NAME"
-            raise FaultyFiles([f"{file.place('')}: {fault}; there is no such {kind.parent}"])
+            raise FaultyFiles([f"{file.location('')}: {fault}; there is no such {kind.parent}"])
         return {name: parent.record[name] for name in kind.parent_path}
 
 
@@ -248,11 +251,11 @@ def check_files(api: LocalApi, files: Sequence[RecordFile]) -> tuple[list[str], 
             if name in unset_names:
                 missing_names.append(name)
             else:
-                faults.append(f"{file.place(pointer)}: {fault.detail}")
+                faults.append(f"{file.location(pointer)}: {fault.detail}")
         faults += _faults_of_name(file)
         if missing_names:
             creation = f"cannot create it without {', '.join(missing_names)}"
-            warnings.append(f"{file.place('')}: apply updates {file.ref} if it exists, and {creation}")
+            warnings.append(f"{file.location('')}: apply updates {file.ref} if it exists, and {creation}")
     return faults, warnings
 
 
@@ -262,8 +265,8 @@ def _faults_of_name(file: RecordFile) -> list[str]:
     if not isinstance(external_key, str) or external_key == file.own_name or kind.is_name_of_default(file.own_name):
         return []
     right_ref = Ref(kind.name, f"{file.ref.name.removesuffix(file.own_name)}{external_key}")
-    place = file.place(f"/{EXTERNAL_KEY}")
-    return [f"{place}: {EXTERNAL_KEY} is {external_key}, but the record is called {file.ref}: call it {right_ref}"]
+    location = file.location(f"/{EXTERNAL_KEY}")
+    return [f"{location}: {EXTERNAL_KEY} is {external_key}, but the record is called {file.ref}: call it {right_ref}"]
 
 
 def _placeholders(value: Any, name: str = "") -> Any:
@@ -278,8 +281,8 @@ def _placeholders(value: Any, name: str = "") -> Any:
 
 
 def _warnings_in(response: Mapping[str, Any], file: RecordFile) -> list[str]:
-    """The warnings that an operation returned, each with its place in the file."""
-    return [f"{file.place(warning['pointer'])}: {warning['message']}" for warning in response.get("warnings", ())]
+    """The warnings that an operation returned, each with its location in the file."""
+    return [f"{file.location(warning['pointer'])}: {warning['message']}" for warning in response.get("warnings", ())]
 
 
 def _refuse_without_name(kind: Kind, stored_record: StoredRecord, file: RecordFile) -> None:
@@ -292,7 +295,7 @@ def _refuse_without_name(kind: Kind, stored_record: StoredRecord, file: RecordFi
         return
     if kind.own_name({**stored_record.record, **file.fields}) != name:
         detail = f"{EXTERNAL_KEY} is null, but the record is called {file.ref} by this key: leave the field out"
-        raise FaultyFiles([f"{file.place(f'/{EXTERNAL_KEY}')}: {detail}"])
+        raise FaultyFiles([f"{file.location(f'/{EXTERNAL_KEY}')}: {detail}"])
 
 
 def _fields(api: LocalApi, records: ConfigurationRecords, stored_record: StoredRecord) -> dict[str, Any]:

@@ -38,13 +38,13 @@ class Kind:
     parent: str | None = None
     parent_path: tuple[str, ...] = ()
     # Fields that name records of later kinds, or depend on such fields: written after these records are created.
-    later: frozenset[str] = frozenset()
+    later_fields: frozenset[str] = frozenset()
     # True if the order in which records are created decides which of them takes effect first.
     is_ordered: bool = False
     # Values that records get after all others are created, by field, each with the value of a new record until then.
     final_values: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     # Fields of the body that are not configuration, or that other records contain.
-    left_out: frozenset[str] = frozenset()
+    excluded_fields: frozenset[str] = frozenset()
     # Additional fields of a creation or an update.
     extra_fields: Mapping[str, Any] = field(default_factory=dict)
 
@@ -106,7 +106,7 @@ KINDS: tuple[Kind, ...] = (
         parent="ledger",
         parent_path=("ledgerId",),
         # Tiers belong to programs, which name accounts.
-        later=frozenset({"tierExpirations", "expiryRounding"}),
+        later_fields=frozenset({"tierExpirations", "expiryRounding"}),
     ),
     _kind(
         "loyaltyProgram",
@@ -114,7 +114,7 @@ KINDS: tuple[Kind, ...] = (
         is_default=lambda record, organization: record["loyaltyProgramId"] == organization["defaultLoyaltyProgramId"],
         results="loyaltyPrograms",
         # The default tier has `isDefault` itself; portals are not configuration of the program.
-        left_out=frozenset({"setAsDefault", "defaultTierId", "mainPortalId"}),
+        excluded_fields=frozenset({"setAsDefault", "defaultTierId", "mainPortalId"}),
         extra_fields={"setAsDefault": False},
     ),
     _kind(
@@ -132,7 +132,7 @@ KINDS: tuple[Kind, ...] = (
         "audience",
         _field("name"),
         # The number of members and its time are not configuration.
-        left_out=frozenset({"memberCount", "refreshedAt"}),
+        excluded_fields=frozenset({"memberCount", "refreshedAt"}),
     ),
     _kind("badge", _field("name"), surface=INTEGRATION, address="badgeKey"),
     # A book is not created as archived, and cannot be changed afterwards.

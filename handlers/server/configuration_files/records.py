@@ -106,7 +106,7 @@ class ConfigurationRecords:
 
         `names` are the fields of the body that creates a record, `nullable` those of them that may be null.
         """
-        field_names = names - kind.left_out - _FIELDS_LEFT_OUT
+        field_names = names - kind.excluded_fields - _FIELDS_LEFT_OUT
         own_fields = field_names - {EXTERNAL_KEY}
         fields = {name: self._replace_ids_by_names(name, value) for name, value in record.items() if name in own_fields}
         # It is no reference, even if it has the form of a key.
@@ -134,19 +134,19 @@ class ConfigurationRecords:
             return _KEY.sub(lambda key: f"${{{self._by_key[key[0]]}}}" if key[0] in self._by_key else key[0], value)
         return value
 
-    def in_bodies(self, field: str, value: Any, place: str = "") -> Any:
-        """The value of a field of a file in the form of requests; `place` is its JSON pointer. Raises UnknownNameAt."""
+    def in_bodies(self, field: str, value: Any, pointer: str = "") -> Any:
+        """The value of a field of a file in the form of requests; `pointer` is the field's. Raises UnknownNameAt."""
         if isinstance(value, Mapping):
-            return {name: self.in_bodies(name, part, f"{place}/{name}") for name, part in value.items()}
+            return {name: self.in_bodies(name, part, f"{pointer}/{name}") for name, part in value.items()}
         if isinstance(value, list):
-            return [self.in_bodies(field, part, f"{place}/{index}") for index, part in enumerate(value)]
+            return [self.in_bodies(field, part, f"{pointer}/{index}") for index, part in enumerate(value)]
         try:
             if isinstance(value, Ref):
                 return self._identity(value, by_id=kind_of_field(field) is not None)
             if isinstance(value, str):
                 return _NAME_IN_TEXT.sub(lambda name: str(self._identity(Ref(name[1], name[2]), by_id=False)), value)
         except UnknownName as error:
-            raise UnknownNameAt(place, str(error)) from None
+            raise UnknownNameAt(pointer, str(error)) from None
         return value
 
     def _identity(self, ref: Ref, *, by_id: bool) -> Any:

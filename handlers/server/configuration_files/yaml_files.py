@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
@@ -53,7 +54,7 @@ class RecordFile:
         """The name of the record without that of its parent."""
         return self.ref.name if KIND_OF[self.ref.kind].parent is None else self.ref.name.rpartition("/")[2]
 
-    def place(self, pointer: str) -> str:
+    def location(self, pointer: str) -> str:
         """The file and the line of a value, for messages; of the nearest enclosing value if its own line is unknown."""
         while pointer and pointer not in self.lines:
             pointer = pointer.rpartition("/")[0]
@@ -136,7 +137,7 @@ def read_folder(folder: Path) -> list[RecordFile]:
         else:
             ref = record_file.ref
             if ref in files:
-                faults.append(f"{record_file.place('/record')}: {ref} is in {files[ref].file} too")
+                faults.append(f"{record_file.location('/record')}: {ref} is in {files[ref].file} too")
             files[ref] = record_file
     if faults:
         raise FaultyFiles(faults)
@@ -167,7 +168,7 @@ def _read(file_name: str, text: str) -> RecordFile:
         raise FaultyFiles(faults)
     assert isinstance(content, dict)
     kind, _, name_in_kind = content["record"].partition("/")
-    fields_lines = {place.removeprefix("/fields"): line for place, line in lines.items()}
+    fields_lines = {pointer.removeprefix("/fields"): line for pointer, line in lines.items()}
     return RecordFile(file_name, Ref(kind, name_in_kind), content["fields"], fields_lines, content.get("order", inf))
 
 
@@ -216,9 +217,9 @@ def _size(node: yaml.Node, sizes: dict[int, int], faults: list[str], file_name: 
     return sizes[id(node)]
 
 
-def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str], file_name: str) -> Any:
-    """The value of the node at the pointer `place`; adds the line of each part by pointer to `lines`, and faults."""
-    lines[place] = node.start_mark.line + 1
+def _value(node: yaml.Node, pointer: str, lines: dict[str, int], faults: list[str], file_name: str) -> Any:
+    """The value of the node at the JSON pointer `pointer`; adds the line of each part to `lines`, and faults."""
+    lines[pointer] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
         fields: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -229,12 +230,12 @@ def _value(node: yaml.Node, place: str, lines: dict[str, int], faults: list[str]
                 continue
             if key in fields:
                 faults.append(f"{file_name}, line {line}: {key} appears twice")
-            fields[key] = _value(value_node, f"{place}/{pointer_part(key)}", lines, faults, file_name)
-            lines[f"{place}/{pointer_part(key)}"] = line
+            fields[key] = _value(value_node, f"{pointer}/{pointer_part(key)}", lines, faults, file_name)
+            lines[f"{pointer}/{pointer_part(key)}"] = line
         return fields
     if isinstance(node, yaml.SequenceNode):
         return [
-            _value(item_node, f"{place}/{index}", lines, faults, file_name)
+            _value(item_node, f"{pointer}/{index}", lines, faults, file_name)
             for index, item_node in enumerate(node.value)
         ]
     return _scalar(node, faults, file_name)
@@ -255,16 +256,12 @@ def _scalar(node: yaml.Node, faults: list[str], file_name: str) -> Any:
         return None
     if tag == "bool":
         return text.lower() in ("true", "yes", "on")
-    try:
+    with suppress(ArithmeticError, ValueError):
         if tag == "int":
             return int(text)
         if tag == "float":
             number = Decimal(text)
             if number.is_finite():
                 return number
-    except ArithmeticError:
-        pass
-    except ValueError:
-        pass
     faults.append(f"{file_name}, line {line}: {text[:40]} is neither a text in quotes nor a plain decimal number")
     return None
