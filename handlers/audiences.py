@@ -86,8 +86,8 @@ def update_audience_members(call: Call, audience: Audience, body: ListChange) ->
     if new_ids & removed_ids:
         raise InvalidRequest(_contradictions(body.remove, new_ids))
     protect_from_erasing(call, new_ids)
-    [changed_audience] = change_lists(call, [MembershipChange(audience, new_ids, removed_ids)])
-    return changed_audience
+    [audience_after] = change_lists(call, [MembershipChange(audience, new_ids, removed_ids)])
+    return audience_after
 
 
 def _contradictions(removed_ids: Sequence[int], new_ids: Collection[int]) -> list[FieldFault]:

@@ -96,5 +96,5 @@ def update_action(call: Call, campaign: Campaign, action: Action, body: Merged[A
 
 
 def _current_record(call: Call, campaign: Campaign) -> dict[str, Any]:
-    """The record of a campaign, read again, because the change of an action has raised the campaign's version."""
+    """The record of a campaign, read again, because the change of an action has incremented its version."""
     return campaign_record(CAMPAIGNS.find(call.db, campaign.organization_id, campaign.campaign_id))

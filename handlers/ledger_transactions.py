@@ -127,14 +127,16 @@ def mint_wallet_points(call: Call, ledger: Ledger, wallet: Wallet, body: MintReq
 @operation("captureLedgerTransactions", audit="ledger-transaction")
 def capture_ledger_transactions(call: Call, account: LedgerAccount, body: Captures) -> Mapping[str, bool]:
     """Capture pending transactions, all or none."""
-    capture(call, account, [(int(one.ledger_transaction_id), one.capture_amount) for one in body.transactions])
+    capture(
+        call, account, [(int(request.ledger_transaction_id), request.capture_amount) for request in body.transactions]
+    )
     return {"ok": True}
 
 
 @operation("releaseLedgerTransactions", audit="ledger-transaction")
 def release_ledger_transactions(call: Call, account: LedgerAccount, body: Releases) -> Mapping[str, bool]:
     """Make waiting points available now, all or none."""
-    release(call, account, [int(one.ledger_transaction_id) for one in body.transactions])
+    release(call, account, [int(request.ledger_transaction_id) for request in body.transactions])
     return {"ok": True}
 
 

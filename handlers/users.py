@@ -37,8 +37,9 @@ _AUDITED_GROUP = Audited("permission-group", "permission_group_id", GROUP)
 def list_users(call: Call, query: Mapping[str, Any]) -> Paged[ShownUser]:
     """A page of the users who match all filters."""
     # The filter selects those users of this organization who also belong to that one.
-    also_in = query.get("organizationId")
-    if also_in not in (None, call.organization.organization_id) and not _may_see_all_organizations(call):
+    organization_id = query.get("organizationId")
+    is_other = organization_id not in (None, call.organization.organization_id)
+    if is_other and not _may_see_all_organizations(call):
         raise Forbidden("Only a system administrator can list the users of another organization.")
     page = users.find_page(call.db, call.organization.organization_id, query)
     return page.with_results(_with_memberships(call, *page.results))

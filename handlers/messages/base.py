@@ -193,12 +193,12 @@ def _fields_of(schema: type[Any]) -> Iterator[_WireField]:
     if issubclass(schema, tuple):
         yield from (_WireField(name, wire_name(name), _kind_of(hint), False) for name, hint in hints.items())
         return
-    for declared in dataclasses.fields(schema):
-        if Mark.INTERNAL in getattr(hints[declared.name], "__metadata__", ()):
+    for field_of_class in dataclasses.fields(schema):
+        name, metadata = field_of_class.name, field_of_class.metadata
+        if Mark.INTERNAL in getattr(hints[name], "__metadata__", ()):
             continue
-        metadata = declared.metadata
-        wire = metadata.get("wire") or wire_name(declared.name)
-        yield _WireField(declared.name, wire, _kind_of(hints[declared.name]), bool(metadata.get("omit_none")))
+        wire = metadata.get("wire") or wire_name(name)
+        yield _WireField(name, wire, _kind_of(hints[name]), bool(metadata.get("omit_none")))
 
 
 _KINDS: Mapping[Any, type[fields.Field[Any]]] = {datetime: Instant, Decimal: Exact, date: Calendar}

@@ -133,7 +133,8 @@ def _effect(outcome: EffectOutcome) -> dict[str, Any]:
 def _rule_error(error: RuleError) -> dict[str, Any]:
     fields = _RULE_ERROR.dump(error)
     if error.at is not None:
-        fields["position"] = {"start": error.at[0], "end": error.at[1]}
+        start, end = error.at
+        fields["position"] = {"start": start, "end": end}
     return fields
 
 

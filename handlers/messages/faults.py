@@ -102,9 +102,9 @@ class Explainer:
         def has_wrong_type(errors: list[Any]) -> bool:
             return any(error.kind.name == "type" and tuple(error.instance_path) == place for error in errors)
 
-        of_right_type = [errors for errors in branches if errors and not has_wrong_type(errors)]
-        if of_right_type:
-            for error in min(of_right_type, key=len):
+        branches_of_type = [errors for errors in branches if errors and not has_wrong_type(errors)]
+        if branches_of_type:
+            for error in min(branches_of_type, key=len):
                 yield from self.explain(error)
             return
         types = dict.fromkeys(

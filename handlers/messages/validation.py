@@ -102,7 +102,7 @@ class Schemas:
             raise DocumentError(f"a schema cannot be compiled: {error}") from error
         return Validator(
             compiled,
-            schema_holding(self._components, translated),
+            schema_finder(self._components, translated),
             shorten=lambda value: self._shortener.shorten(value, translated),
         )
 
@@ -127,9 +127,9 @@ class Schemas:
     def translate(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """The Draft 2020-12 form of an OpenAPI 3.0.3 schema, with absolute references."""
         if "$ref" in schema:
-            ignored = {key for key in schema if key != "$ref" and not key.startswith("x-")} - _ANNOTATIONS
-            if ignored:
-                raise DocumentError(f"{schema['$ref']} has {sorted(ignored)} next to it, which OpenAPI 3.0 ignores")
+            keywords = {key for key in schema if key != "$ref" and not key.startswith("x-")} - _ANNOTATIONS
+            if keywords:
+                raise DocumentError(f"{schema['$ref']} has {sorted(keywords)} next to it, which OpenAPI 3.0 ignores")
             return {"$ref": self._base + schema["$ref"]}
         if len(schema.get("allOf", ())) == 1 and schema.keys() - _ANNOTATIONS == {"allOf"}:
             # An OpenAPI document uses such an `allOf` to describe a use of a component. The validator needs only the
@@ -138,7 +138,7 @@ class Schemas:
         result = {key: schema[key] for key in _COPIED_KEYWORDS if key in schema}
         if SERVER_PATTERN in schema:
             result["pattern"] = schema[SERVER_PATTERN]
-        _bound(schema, result)
+        _add_bounds(schema, result)
         if "properties" in schema:
             result["properties"] = {name: self.translate(child) for name, child in schema["properties"].items()}
         for key in ("items", "not"):
@@ -196,7 +196,7 @@ class Schemas:
         return []
 
 
-def _bound(schema: Mapping[str, Any], result: dict[str, Any]) -> None:
+def _add_bounds(schema: Mapping[str, Any], result: dict[str, Any]) -> None:
     """Add the bounds of a number: exclusive ones as numbers, not flags, and for an integer those of its format."""
     for inclusive, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if schema.get(exclusive) is True and inclusive in result:
@@ -296,7 +296,7 @@ def is_too_large_for_all_errors(value: Any) -> bool:
     return False
 
 
-def schema_holding(*roots: Mapping[str, Any]) -> SchemaAt:
+def schema_finder(*roots: Mapping[str, Any]) -> SchemaAt:
     """A function that finds the schema of a keyword by the keyword's path, which begins at one of the roots."""
 
     def schema_at(path: Sequence[str | int]) -> Mapping[str, Any]:

@@ -124,11 +124,12 @@ def reverted_code_response(reverted_code: RevertedCode) -> dict[str, Any]:
     """
     outcomes = reverted_code.outcomes
     reversals = [outcome.reversal for outcome in outcomes if outcome.reversal is not None]
-    failed = len(outcomes) - len(reversals)
+    failure_count = len(outcomes) - len(reversals)
     uses_were = "1 use was" if len(reversals) == 1 else f"{len(reversals)} uses were"
-    message = f"{uses_were} reverted, {failed} could not be reverted." if failed else f"{uses_were} reverted."
+    failure_text = f", {failure_count} could not be reverted" if failure_count else ""
+    message = f"{uses_were} reverted{failure_text}."
     return {
-        "status": WARNING if failed else SUCCESS,
+        "status": WARNING if failure_count else SUCCESS,
         "message": message,
         # At least one use was reverted: else `revert_code` raises a refusal.
         "couponUsage": USAGE(reversals[0]),

@@ -71,7 +71,7 @@ class Cancellation:
 
 
 def detailed_event(event: LoyaltyEvent, include: Collection[str], *, names_caller: bool = False) -> dict[str, Any]:
-    """The record of an event, with its payload and its result if `include` names them, and its caller on request."""
+    """The record of an event; with its payload and result if `include` names them, its caller if `names_caller`."""
     response = event_record(event)
     if names_caller:
         response |= {"actor": event.actor, "userId": event.user_id}

@@ -3,4 +3,4 @@
 from handlers.messages.base import Shape
 from handlers.services.ledger.extend_expiry import ExtensionResult
 
-EXTENDED = Shape(ExtensionResult)
+EXTENSION_RESULT = Shape(ExtensionResult)

@@ -75,17 +75,18 @@ def _event(fields: _SimulationBody) -> IncomingEvent:
     """The event that would be tracked; ids that the request does not have to name are generated."""
     key = f"simulation-{uuid.uuid4()}"
     event: Mapping[str, Any] = fields.event or {}
-    # How a pointer into the event becomes one into the body: the prefix is removed, and the place is put in front.
-    place, prefix = f"/{_EVENT}", ""
+    # A pointer into the event becomes one into the body: `body_prefix` replaces `event_prefix`.
+    event_prefix, body_prefix = "", f"/{_EVENT}"
     if fields.order is not None:
         event = {"eventType": _ORDER_CREATED, "payload": {ORDER: {"externalId": key, **fields.order}}}
-        place, prefix = "", "/payload"
+        event_prefix, body_prefix = "/payload", ""
     elif fields.payment is not None:
         event = {"eventType": PAYMENT_CONFIRMED, "payload": {PAYMENT: {"paymentId": key, **fields.payment}}}
     try:
         return incoming_event({**event, "systemUniqueKey": key, "loyaltyMemberId": fields.loyalty_member_id})
     except InvalidRequest as refusal:
         faults = [
-            replace(fault, pointer=place + (fault.pointer or "").removeprefix(prefix)) for fault in refusal.faults
+            replace(fault, pointer=body_prefix + (fault.pointer or "").removeprefix(event_prefix))
+            for fault in refusal.faults
         ]
         raise InvalidRequest(faults) from refusal

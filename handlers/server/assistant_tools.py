@@ -46,7 +46,7 @@ class AssistantTool:
         unknown_names = [name for name in arguments if name not in properties]
         missing_names = [name for name in self.input_schema["required"] if name not in arguments]
         if unknown_names or missing_names:
-            raise ValueError(_fault(unknown_names, missing_names))
+            raise ValueError(_faults_of_arguments(unknown_names, missing_names))
         path = self.path.replace("{organizationId}", str(organization_id))
         for name, value in arguments.items():
             path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
@@ -166,7 +166,8 @@ def _query_text(value: Any) -> str:
     return str(value)
 
 
-def _fault(unknown_names: Sequence[str], missing_names: Sequence[str]) -> str:
-    reasons = [f"The tool has no arguments {', '.join(unknown_names)}."] if unknown_names else []
-    reasons += [f"The call lacks the arguments {', '.join(missing_names)}."] if missing_names else []
-    return " ".join(reasons)
+def _faults_of_arguments(unknown_names: Sequence[str], missing_names: Sequence[str]) -> str:
+    """The text about the arguments of a call that are unknown or missing."""
+    faults = [f"The tool has no arguments {', '.join(unknown_names)}."] if unknown_names else []
+    faults += [f"The call lacks the arguments {', '.join(missing_names)}."] if missing_names else []
+    return " ".join(faults)

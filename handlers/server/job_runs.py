@@ -57,31 +57,32 @@ class JobRun:
         results: list[Result] = []
         failed_ids: set[int] = set()
         locked_since: dict[int, float] = {}
-        works: dict[int, Iterator[Result]] = {}
+        # The batches of each organization that has some left, by its id.
+        open_work: dict[int, Iterator[Result]] = {}
         while True:
             if self.is_due:
                 self.is_due = False
                 for organization_id in self._find_ids(real_time_only):
-                    works.setdefault(organization_id, work(organization_id))
-            for organization_id, batches in list(works.items()):
+                    open_work.setdefault(organization_id, work(organization_id))
+            for organization_id, batches in list(open_work.items()):
                 try:
                     results.append(next(batches))
                     locked_since.pop(organization_id, None)
                 except StopIteration:
-                    del works[organization_id]
+                    del open_work[organization_id]
                 except Exception as error:
                     if transactions.is_unavailable(error):
                         raise
                     now = time.monotonic()
                     is_locked = transactions.is_lock_timeout(error)
                     if is_locked and now - locked_since.setdefault(organization_id, now) < _LOCKED_SECONDS:
-                        works[organization_id] = work(organization_id)
+                        open_work[organization_id] = work(organization_id)
                     else:
                         _log.exception("a job failed for the organization %d", organization_id)
                         failed_ids.add(organization_id)
-                        del works[organization_id]
+                        del open_work[organization_id]
                 yield
-            if not works:
+            if not open_work:
                 break
         if failed_ids:
             raise PartlyFailed(f"The job failed for {len(failed_ids)} organizations, the first is {min(failed_ids)}.")

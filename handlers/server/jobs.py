@@ -85,14 +85,13 @@ def _expire_batches(engine: Engine, organization_id: int) -> Iterator[PostedExpi
 
 def expire_points(engine: Engine, organization_id: int) -> ExpiredPoints:
     """Post the expiries of one organization, in several transactions."""
-    expired_points = ExpiredPoints({}, {})
+    amounts: dict[int, Decimal] = {}
+    wallet_counts: dict[int, int] = {}
     for batch in _expire_batches(engine, organization_id):
         for account_id, amount in batch.amounts.items():
-            expired_points.amounts[account_id] = expired_points.amounts.get(account_id, Decimal(0)) + amount
-            expired_points.wallets[account_id] = expired_points.wallets.get(account_id, 0) + len(
-                batch.wallets[account_id]
-            )
-    return expired_points
+            amounts[account_id] = amounts.get(account_id, Decimal(0)) + amount
+            wallet_counts[account_id] = wallet_counts.get(account_id, 0) + len(batch.wallets[account_id])
+    return ExpiredPoints(amounts, wallet_counts)
 
 
 class TierCounts(NamedTuple):
@@ -118,9 +117,9 @@ def _evaluate_batches(engine: Engine, organization_id: int, everyone: bool = Fal
     def evaluate(db: Connection, organization: Organization, now: datetime, limit: int) -> EvaluatedTiers | None:
         return evaluate_next(db, organization, last_wallet_id, now, everyone=everyone, limit=limit)
 
-    for evaluated in _run_batches(engine, organization_id, evaluate):
-        last_wallet_id = evaluated.last_wallet_id
-        yield evaluated
+    for batch in _run_batches(engine, organization_id, evaluate):
+        last_wallet_id = batch.last_wallet_id
+        yield batch
 
 
 def evaluate_tiers(engine: Engine, organization_id: int, everyone: bool = False) -> TierCounts:

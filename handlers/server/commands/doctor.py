@@ -69,8 +69,9 @@ def _as_json(finding: Finding) -> dict[str, Any]:
 
 def _examine(settings: Settings) -> Iterator[Finding]:
     """Check the settings, the server and the database, one after the other."""
-    unknown = unknown_variables(os.environ)
-    yield Finding("settings", not unknown, f"not known: {', '.join(unknown)}" if unknown else "all variables are known")
+    unknown_names = unknown_variables(os.environ)
+    detail = f"not known: {', '.join(unknown_names)}" if unknown_names else "all variables are known"
+    yield Finding("settings", not unknown_names, detail)
     host = host_in_url(settings.host)
     yield Finding("address", True, f"{host}:{settings.port}, reached by clients at {settings.public_url}")
     yield _examine_server(server_url(settings))

@@ -121,8 +121,8 @@ def _column_names(path: Path) -> Any:
         raise click.UsageError(f"{path} is not a text file in UTF-8") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1} of {path}" if mark is not None else str(path)
-        raise click.UsageError(f"{place} is not valid YAML") from None
+        location = f"line {mark.line + 1} of {path}" if mark is not None else str(path)
+        raise click.UsageError(f"{location} is not valid YAML") from None
     if not isinstance(names, dict):
         raise click.UsageError(f"{path} has no lines of the form `field: column`, such as `loyaltyMemberId: Customer`")
     return names

@@ -101,8 +101,8 @@ def _header(member: Member, view: dict[str, Any]) -> list[str]:
             lines.append(f"Tier: {status.tier.name}")
     for balance in view["ledger_balances"]:
         debt = balance.current_overdraft_balance
-        owed = f", and a debt of {amount_text(debt)}" if debt else ""
-        lines.append(f"Balance: {amount_text(balance.current_balance)} {balance.ledger_account_name}{owed}")
+        debt_text = f", and a debt of {amount_text(debt)}" if debt else ""
+        lines.append(f"Balance: {amount_text(balance.current_balance)} {balance.ledger_account_name}{debt_text}")
     return lines
 
 
@@ -112,9 +112,9 @@ def _lines(organization: Organization, page: TimelinePage) -> list[str]:
     width = max((len(row.kind) for row in page.rows), default=0)
     lines = []
     for row in page.rows:
-        recorded, happened = row.recorded_at.astimezone(zone), row.happened_at.astimezone(zone)
-        of_day = f" (of {happened:%Y-%m-%d})" if happened.date() != recorded.date() else ""
-        by = f" (by {row.by})" if row.by is not None and row.kind != PROFILE else ""
+        recorded_at, happened_at = row.recorded_at.astimezone(zone), row.happened_at.astimezone(zone)
+        day_text = f" (of {happened_at:%Y-%m-%d})" if happened_at.date() != recorded_at.date() else ""
+        actor_text = f" (by {row.by})" if row.by is not None and row.kind != PROFILE else ""
         kind = click.style(f"{row.kind:<{width}}", fg="cyan")
-        lines.append(f"{recorded:%Y-%m-%d %H:%M}  {kind}  {row.text}{of_day}{by}")
+        lines.append(f"{recorded_at:%Y-%m-%d %H:%M}  {kind}  {row.text}{day_text}{actor_text}")
     return [*lines, *(["More: raise --limit, or read the list by the API."] if page.next is not None else [])]

@@ -158,14 +158,14 @@ def _print(simulation: Mapping[str, Any]) -> None:
             click.echo()
     for explanation in simulation["explain"]:
         name = explanation["campaignCode"] or explanation["campaignId"]
-        place = f"{name}, action {explanation['actionId']}" if explanation["actionId"] is not None else str(name)
+        subject = f"{name}, action {explanation['actionId']}" if explanation["actionId"] is not None else str(name)
         reason = explanation.get("reason") or {}
         text = (
             good("applies")
             if explanation["applied"]
             else f"does not apply: {reason.get('label') or reason.get('code')}"
         )
-        click.echo(f"{place}: {text}")
+        click.echo(f"{subject}: {text}")
 
 
 def _tables(simulation: Mapping[str, Any]) -> Iterator[tuple[Sequence[str], Sequence[Sequence[Any]]]]:

@@ -251,5 +251,5 @@ class CoffeeShop:
         [result] = self._calls.integration("trackEvents", {"events": [event]})["results"]
         if result["status"] != "success":
             raise AssertionError(f"an event of the sample was not evaluated: {result}")
-        tracked: dict[str, Any] = result
-        return tracked
+        successful_result: dict[str, Any] = result
+        return successful_result

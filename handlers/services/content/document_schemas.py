@@ -23,7 +23,7 @@ from domain.content.schema_parts import patterns_of, subschemas
 from domain.problems import FieldFault, InvalidRequest
 from handlers.messages.faults import MASK, MAX_FAULTS, Explainer
 from handlers.messages.json_text import encode, pointer_to
-from handlers.messages.validation import Validator, schema_holding
+from handlers.messages.validation import Validator, schema_finder
 from handlers.services.content.pattern_sizes import pattern_size
 
 _SCHEMA_POINTER = "/jsonschema"
@@ -114,7 +114,7 @@ def _meta_faults(schema: Mapping[str, Any]) -> list[FieldFault]:
                 pointer="",
             )
         ]
-    explainer = Explainer(schema_holding(), root=("jsonschema",))
+    explainer = Explainer(schema_finder(), root=("jsonschema",))
     faults = [
         FieldFault(detail, pointer=pointer_to(place))
         for error in _META_VALIDATOR.iter_errors(schema)
@@ -158,4 +158,4 @@ def _compiled_schema(text: bytes) -> _CompiledSchema:
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise _UnusableSchema([FieldFault(f"jsonschema cannot be used: {str(error)[:300]}", pointer="")]) from None
     # The pointer of the whole schema is empty.
-    return _CompiledSchema(Validator(compiled, schema_holding(schema), root=("attrs",)), costs[""])
+    return _CompiledSchema(Validator(compiled, schema_finder(schema), root=("attrs",)), costs[""])
