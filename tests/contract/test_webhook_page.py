@@ -7,7 +7,7 @@ from pathlib import Path
 
 import openapi
 from domain.webhooks import DELAYS, MAX_ATTEMPTS
-from handlers.services.webhooks.post_message import SECONDS
+from handlers.services.webhooks.post_message import TIMEOUT_SECONDS
 from tests.contract.documents import callback_contents, resolve
 
 PAGE = (Path(openapi.__file__).parents[1] / "docs" / "webhooks.md").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ def test_the_page_has_the_actual_schedule_and_time_limit() -> None:
     sentence = page_in_one_line[page_in_one_line.index("sent again after 5 seconds") :].partition("Each wait")[0]
     seconds = [int(number) * units[unit] for number, unit in re.findall(r"(\d+) (second|minute|hour)", sentence)]
     assert seconds == [delay.total_seconds() for delay in DELAYS]
-    assert f"{SECONDS:g} seconds" in page_in_one_line
+    assert f"{TIMEOUT_SECONDS:g} seconds" in page_in_one_line
     hours = sum(seconds) // units["hour"]
     trigger = openapi.bundle("administration")["paths"]["/organizations/{organizationId}/triggers"]["post"]
     for text in (page_in_one_line, " ".join(trigger["description"].split())):
