@@ -168,7 +168,6 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
     stored_programs = REFERRAL_PROGRAMS.find_all(db, organization_id)
     stored_tiers, loyalty_programs = TIERS.find_all(db, organization_id), PROGRAMS.find_all(db, organization_id)
     accounts, matchers = _load_accounts(db, organization, loyalty_programs), _load_matchers(db, organization_id)
-    item_matchers = dict(matchers.values())
     matching_audiences = tuple(filter(None, map(compile_audience, audiences.find_matching(db, organization_id))))
     groups = _load_groups(db, organization_id, active_campaigns)
     programs = _programs_with_accounts(stored_programs, accounts)
@@ -200,8 +199,8 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         badges={badge.badge_key: badge for badge in all_badges},
         subscriptions=subscriptions,
         audiences=matching_audiences,
-        matcher_keys=frozenset(item_matchers),
-        functions=host_functions(item_matchers),
+        matcher_keys=frozenset(key for key, _ in matchers.values()),
+        functions=host_functions(dict(matchers.values())),
         missions={mission.mission.mission_id: mission for mission in rules.missions},
         missions_by_type=rules.missions_by_type,
         uses_missions=rules.use_missions,
