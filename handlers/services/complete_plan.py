@@ -22,13 +22,13 @@ def complete_plan(
     """
     inactive_campaigns, inactive_actions = campaigns.find_inactive(db, organization.organization_id, keys)
     active_ids = {campaign.record.campaign_id for campaign in active_campaigns}
-    plan = [
+    compiled_campaigns = [
         replace(campaign, inactive_actions=tuple(inactive_actions.get(campaign.record.campaign_id, ())))
         for campaign in active_campaigns
     ]
-    plan += [
+    compiled_campaigns += [
         compile_campaign(campaign, (), (), None, organization.timezone)
         for campaign in inactive_campaigns
         if campaign.campaign_id not in active_ids
     ]
-    return EvaluationPlan.of(sorted(plan, key=lambda campaign: campaign.record.campaign_id))
+    return EvaluationPlan.of(sorted(compiled_campaigns, key=lambda campaign: campaign.record.campaign_id))
