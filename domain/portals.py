@@ -35,7 +35,7 @@ class Portal:
 def redirect_url_fault(url: str) -> str | None:
     """A fault of an `authRedirectUrl`, as the end of a sentence; None if it is safe to redirect to it."""
     if not url.isprintable() or any(character.isspace() or character == "\\" for character in url):
-        return "holds blanks, control characters or backslashes"
+        return "contains blanks, control characters or backslashes"
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

@@ -80,7 +80,7 @@ def test_codes_are_added_to_their_books(imports, shop):
     ]
     job = imports.run("couponBook,code\n" + "\n".join(rows), kind="coupon-codes")
     assert (codes(shop, flat_white), codes(shop, croissant)) == (["A-1", "A-2"], ["ONE"])
-    reason_of_blanks = "codes[0] begins or ends with a blank, or holds blanks other than single spaces."
+    reason_of_blanks = "codes[0] begins or ends with a blank, or contains blanks other than single spaces."
     assert imports.errors(job) == [
         (4, "code", "The coupon book already has the code A-1."),
         (6, "code", "A book of the type single has only one code; it already has one, or several were sent."),
