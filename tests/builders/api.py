@@ -144,12 +144,12 @@ class Organization:
     """An organization made for one test, its administrator's token, and both surfaces as this administrator."""
 
     api: Api
-    created: CreatedOrganization
+    defaults: CreatedOrganization
     token: str
 
     @property
     def id(self) -> int:
-        return self.created.organization_id
+        return self.defaults.organization_id
 
     @property
     def integration(self) -> Surface:
@@ -184,8 +184,8 @@ class Api:
     def organization(self, name: str = "Corner Coffee", **properties: Any) -> Organization:
         """A new organization, which sees no records of another."""
         now = datetime.now(UTC)
-        created = transactions.run(self.engine, lambda db: create_organization(db, name=name, now=now, **properties))
-        return Organization(self, created, self.token(created.organization_id, (), is_admin=True))
+        defaults = transactions.run(self.engine, lambda db: create_organization(db, name=name, now=now, **properties))
+        return Organization(self, defaults, self.token(defaults.organization_id, (), is_admin=True))
 
     def token(self, organization_id: int, roles: Iterable[str], *, is_admin: bool = False) -> str:
         """An operator's token for the organization."""

@@ -134,9 +134,9 @@ def _campaigns(organization: Organization, records: dict[str, Any]) -> None:
 
 
 def _offline_allowances(organization: Organization, records: dict[str, Any]) -> None:
-    a, i, created = organization.administration, organization.integration, organization.created
+    a, i, defaults = organization.administration, organization.integration, organization.defaults
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
-    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    path = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
     a.put(path, {**body, "offlineAllowance": {"enabled": True, "maxAmount": 5}})
     a.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 5}, expect=200)
     for action in ("redeem", "cancel"):
@@ -151,9 +151,9 @@ def _offline_allowances(organization: Organization, records: dict[str, Any]) -> 
 
 
 def _points_payments(organization: Organization, records: dict[str, Any]) -> None:
-    a, i, created = organization.administration, organization.integration, organization.created
+    a, i, defaults = organization.administration, organization.integration, organization.defaults
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
-    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    path = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
     a.put(path, {**body, "redemption": {"pointsPerUnit": 1, "currency": "EUR"}})
     a.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 5}, expect=200)
     for actions in (("capture", "refund"), ("release",)):
@@ -186,7 +186,7 @@ def _badges_and_tiers(organization: Organization, records: dict[str, Any]) -> No
     i.post(f"{path}/unassign", {}, expect=200)
     i.post(f"{path}/assign", {}, expect=200)
     i.post(f"/members/ana-7/badge-trackings/{tracking['badgeTrackingKey']}/revert", expect=200)
-    body = {"ledgerId": organization.created.ledger_id, "description": "Spare", "setAsDefault": False}
+    body = {"ledgerId": organization.defaults.ledger_id, "description": "Spare", "setAsDefault": False}
     program = a.post("/loyalty-programs", body)["loyaltyProgram"]
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
     a.put(path, {**body, "description": "Second"})
@@ -233,22 +233,22 @@ def _ledger(organization: Organization, records: dict[str, Any]) -> None:
     path = f"/ledgers/{ledger['ledgerId']}/accounts/{account['ledgerAccountId']}"
     a.put(path, {**body, "name": "Bright stars"})
     a.put(f"{path}/max-supply", {"maxSupply": 1000})
-    tracked = a.post(f"/ledgers/{ledger['ledgerId']}/accounts", {**body, "expiresInMonths": 12})["ledgerAccount"]
-    longer = {"ledgerAccountId": tracked["ledgerAccountId"], "months": 1, "systemUniqueKey": "longer-1"}
+    stars = a.post(f"/ledgers/{ledger['ledgerId']}/accounts", {**body, "expiresInMonths": 12})["ledgerAccount"]
+    longer = {"ledgerAccountId": stars["ledgerAccountId"], "months": 1, "systemUniqueKey": "longer-1"}
     a.post("/expiry-extensions", {**longer, "memberId": records["ana"]["memberId"]}, expect=200)
-    ledger_path = f"/ledgers/{organization.created.ledger_id}"
-    path = f"{ledger_path}/accounts/{organization.created.ledger_account_id}"
+    ledger_path = f"/ledgers/{organization.defaults.ledger_id}"
+    path = f"{ledger_path}/accounts/{organization.defaults.ledger_account_id}"
     ana_path = "/members/by-loyalty-member-id/ana-7"
     key = {"amount": 100, "systemUniqueKey": "mint-100"}
     # The second request has the key of the first, so it mints nothing.
     for _ in range(2):
-        minted = a.post(f"{ana_path}/mint", key, expect=200)["ledgerTransactions"][0]
+        mint_row = a.post(f"{ana_path}/mint", key, expect=200)["ledgerTransactions"][0]
     a.post(f"{ana_path}/burn", {"amount": 1}, expect=200)
-    wallet_id, ben_wallet_id = minted["toWalletId"], records["ben"]["ledgerWalletId"]
+    wallet_id, ben_wallet_id = mint_row["toWalletId"], records["ben"]["ledgerWalletId"]
     transfer = {"amount": 2, "fromWalletId": wallet_id, "toWalletId": ben_wallet_id, "description": "A present"}
     [row, *_] = a.post(f"{path}/transactions", transfer)["transactions"]
     burn = {"amount": 1, "fromWalletId": wallet_id, "toWalletId": None}
-    item = {**burn, "ledgerAccountId": organization.created.ledger_account_id}
+    item = {**burn, "ledgerAccountId": organization.defaults.ledger_account_id}
     a.post(f"{ledger_path}/transaction-sets", {"create": [item]})
     a.post(f"{path}/transactions/{row['ledgerTransactionId']}/revert", {}, expect=200)
     [hold, *_] = a.post(f"{path}/transactions", {**burn, "captureMethod": "manual"})["transactions"]
@@ -268,15 +268,15 @@ def _ledger(organization: Organization, records: dict[str, Any]) -> None:
 def _events(organization: Organization, records: dict[str, Any]) -> None:
     a, i = organization.administration, organization.integration
     event = {"loyaltyMemberId": "ana-7", "systemUniqueKey": str(uuid.uuid4()), "eventType": "cup-returned"}
-    [tracked] = i.post("/events/track", {"events": [event]}, expect=200)["results"]
-    i.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {"description": "Broken"}, expect=200)
+    [result] = i.post("/events/track", {"events": [event]}, expect=200)["results"]
+    i.post(f"/events/{result['loyaltyEventKey']}/cancel", {"description": "Broken"}, expect=200)
     event["systemUniqueKey"] = str(uuid.uuid4())
-    [captured] = i.post("/events/track", {"events": [event], "executionMode": "captureOnly"}, expect=200)["results"]
-    a.post(f"/events/{captured['loyaltyEventKey']}/evaluate", expect=200)
+    [event_result] = i.post("/events/track", {"events": [event], "executionMode": "captureOnly"}, expect=200)["results"]
+    a.post(f"/events/{event_result['loyaltyEventKey']}/evaluate", expect=200)
     event["systemUniqueKey"] = str(uuid.uuid4())
-    [queued] = i.post("/events/track-async", {"events": [event]}, expect=202)["results"]
-    give_up(organization.api.engine, organization.id, queued["loyaltyEventKey"])
-    a.post(f"/events/{queued['loyaltyEventKey']}/requeue", expect=202)
+    [receipt] = i.post("/events/track-async", {"events": [event]}, expect=202)["results"]
+    give_up(organization.api.engine, organization.id, receipt["loyaltyEventKey"])
+    a.post(f"/events/{receipt['loyaltyEventKey']}/requeue", expect=202)
 
 
 def _partners(organization: Organization, records: dict[str, Any]) -> None:

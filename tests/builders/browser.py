@@ -127,7 +127,7 @@ class Browser:
 
     def barriers(self) -> list[Any]:
         """The accessibility rules of axe that the page violates: [id of the rule, HTML of the elements]."""
-        source = (npm.installed(_AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+        source = (npm.install_packages(_AXE) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
         self.script(source + ";window.found = null; axe.run().then((found) => { window.found = found.violations; })")
         self.wait_for("window.found")
         violations: list[Any] = self.script(

@@ -53,7 +53,7 @@ def audience(organization: Organization, **more: Any) -> dict[str, Any]:
 
 def tier(organization: Organization) -> dict[str, Any]:
     """A new tier of the default program."""
-    path = f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers"
+    path = f"/loyalty-programs/{organization.defaults.loyalty_program_id}/tiers"
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 2}
     return organization.administration.post(path, body)["tier"]
 

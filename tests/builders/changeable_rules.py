@@ -23,7 +23,7 @@ from tests.builders.changeable import (
 
 def _campaign_body(organization: Organization) -> dict[str, Any]:
     return {
-        "loyaltyProgramId": organization.created.loyalty_program_id,
+        "loyaltyProgramId": organization.defaults.loyalty_program_id,
         "code": "one",
         "active": False,
         "name": "One",
@@ -132,11 +132,11 @@ AT_ONCE = {"availableAt": None, "availableAfter": None, "availableRounding": "no
 
 
 def missions(organization: Organization) -> Sequence[Changeable]:
-    a, created = organization.administration, organization.created
+    a, defaults = organization.administration, organization.defaults
     campaign = a.post("/campaigns", {"code": "two", "name": "Two"})["campaign"]
     body = {
         "campaignId": campaign["campaignId"],
-        "loyaltyProgramId": created.loyalty_program_id,
+        "loyaltyProgramId": defaults.loyalty_program_id,
         "name": "Three times",
         "shortDescription": "Three",
         "type": "visits",
@@ -153,8 +153,8 @@ def missions(organization: Organization) -> Sequence[Changeable]:
         "periodLimit": 2,
         "goalCount": 3,
         "pointsAccrual": 10,
-        "ledgerId": created.ledger_id,
-        "ledgerAccountId": created.ledger_account_id,
+        "ledgerId": defaults.ledger_id,
+        "ledgerAccountId": defaults.ledger_account_id,
         "couponBookKey": coupon_book(organization),
         "badgeKey": badge_key(organization),
         "ledgerTransactionDescription": "Three times",
@@ -188,20 +188,20 @@ def missions(organization: Organization) -> Sequence[Changeable]:
 
 
 def referral_program(organization: Organization) -> Sequence[Changeable]:
-    a, created = organization.administration, organization.created
+    a, defaults = organization.administration, organization.defaults
     campaign = a.post("/campaigns", {"code": "two", "name": "Two"})["campaign"]
     sides = {
         f"{side}{name}": value
         for side in ("referrer", "referred")
         for name, value in (
             ("PointsAccrual", 10),
-            ("LedgerId", created.ledger_id),
-            ("LedgerAccountId", created.ledger_account_id),
+            ("LedgerId", defaults.ledger_id),
+            ("LedgerAccountId", defaults.ledger_account_id),
             ("CouponBookKey", coupon_book(organization)),
         )
     }
     body = {
-        "loyaltyProgramId": created.loyalty_program_id,
+        "loyaltyProgramId": defaults.loyalty_program_id,
         "name": "Friends",
         "active": False,
         "validFromDate": WINDOW[0],

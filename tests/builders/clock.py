@@ -27,8 +27,8 @@ class Clock:
         return (self.now() + timedelta(**span)).isoformat().replace("+00:00", "Z")
 
 
-def installed(monkeypatch: Any) -> Clock:
-    """A clock that all calls use until the test ends."""
+def install_clock(monkeypatch: Any) -> Clock:
+    """Let all calls use a clock of the test until it ends; return the clock."""
     clock = Clock()
     monkeypatch.setattr(dispatch, "datetime", clock)
     return clock

@@ -51,18 +51,18 @@ class CouponShop:
     """An organization with coupon books; each of its methods is one database transaction, committed, at `now`."""
 
     engine: Engine
-    created: CreatedOrganization
+    defaults: CreatedOrganization
     now: datetime = START
 
     @classmethod
     def new(cls, engine: Engine, now: datetime = START) -> CouponShop:
         """An organization with its default ledger and program, and nothing else."""
-        created = transactions.run(engine, lambda db: create_organization(db, name="Corner Coffee", now=now))
-        return cls(engine, created, now)
+        defaults = transactions.run(engine, lambda db: create_organization(db, name="Corner Coffee", now=now))
+        return cls(engine, defaults, now)
 
     @property
     def id(self) -> int:
-        return self.created.organization_id
+        return self.defaults.organization_id
 
     def run(self, work: Callable[[Call], Result], now: datetime | None = None) -> Result:
         """Run any work as the product does: commit it, and retry it after a conflict with other transactions."""
@@ -187,7 +187,7 @@ class CouponShop:
         """The member's balance in the default account."""
         statement = """SELECT current_balance FROM ledger_balances
             WHERE organization_id = :org AND wallet_id = :wallet AND ledger_account_id = :account"""
-        rows = self.ask(statement, wallet=member.wallet_id, account=self.created.ledger_account_id)
+        rows = self.ask(statement, wallet=member.wallet_id, account=self.defaults.ledger_account_id)
         return rows[0][0] if rows else Decimal(0)
 
     def ask(self, statement: str, **values: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from handlers.call import INTEGRATION
 from handlers.server.configuration_files.kinds import KIND_OF, Kind
 from tests.builders.api import Organization, Reply, Surface
 from tests.builders.changeable import LATTE, ORDER_CREATED
-from tests.contract.documents import Documented, body_contents, operations, resolve
+from tests.contract.documents import DocumentedOperation, body_contents, operations, resolve
 
 _SETTINGS = {"url": "https://hooks.invalid/loyalty", "eventTypes": [ORDER_CREATED]}
 _EFFECTS = {"items": [{"effectId": "mint-points", "params": [{"id": "amount", "value": 5}]}]}
@@ -29,7 +29,7 @@ _BODIES: Mapping[str, Callable[[Organization, str], dict[str, Any]]] = {
     "loyaltyProgram": lambda organization, word: {
         "name": word,
         "description": "A club",
-        "ledgerId": organization.created.ledger_id,
+        "ledgerId": organization.defaults.ledger_id,
         "setAsDefault": False,
     },
     "loyaltyTier": lambda organization, word: {
@@ -80,7 +80,7 @@ _BODIES: Mapping[str, Callable[[Organization, str], dict[str, Any]]] = {
 
 
 @cache
-def _documented(surface: str) -> tuple[Mapping[str, Any], Mapping[str, Documented]]:
+def _document_and_operations(surface: str) -> tuple[Mapping[str, Any], Mapping[str, DocumentedOperation]]:
     document = openapi.bundle(surface)
     return document, {operation.operation_id: operation for operation in operations(document)}
 
@@ -96,11 +96,11 @@ class KeyedRecords:
     @classmethod
     def of(cls, organization: Organization, name: str) -> KeyedRecords:
         """The records of a kind, below the default ledger or program, or for actions below a new campaign."""
-        created, parents = organization.created, {}
+        defaults, parents = organization.defaults, {}
         if name == "ledgerAccount":
-            parents = {"ledgerId": created.ledger_id}
+            parents = {"ledgerId": defaults.ledger_id}
         elif name == "loyaltyTier":
-            parents = {"loyaltyProgramId": created.loyalty_program_id}
+            parents = {"loyaltyProgramId": defaults.loyalty_program_id}
         elif name == "action":
             body = {"name": "Spring", "code": "spring"}
             parents = {"campaignId": organization.administration.post("/campaigns", body)["campaign"]["campaignId"]}
@@ -124,7 +124,7 @@ class KeyedRecords:
     def change(self, record: Mapping[str, Any], **changes: Any) -> Reply:
         """Send an update of some fields and the required ones; return the reply, which may be a refusal."""
         assert self.kind.update is not None
-        document, operations = _documented(self.kind.surface)
+        document, operations = _document_and_operations(self.kind.surface)
         contents = body_contents(document, operations[self.kind.update])
         schema = resolve(document, contents["application/json"]["schema"])
         required_fields = {name: record[name] for name in schema.get("required", ()) if name in record}
@@ -142,7 +142,7 @@ class KeyedRecords:
         assert reply.status == 200, reply.text
         return self._record_of(reply)
 
-    def listed(self, **query: Any) -> list[Mapping[str, Any]]:
+    def find_all(self, **query: Any) -> list[Mapping[str, Any]]:
         """The records of the list that match a query."""
         reply = self._call(self.kind.list, {}, None, **query)
         assert reply.status == 200, reply.text
@@ -162,8 +162,8 @@ class KeyedRecords:
         return record
 
     def _call(self, operation_id: str, path: Mapping[str, Any], body: Any, **query: Any) -> Reply:
-        _, operations = _documented(self.kind.surface)
-        documented = operations[operation_id]
-        address = documented.path.removeprefix("/organizations/{organizationId}")
+        _, operations = _document_and_operations(self.kind.surface)
+        operation = operations[operation_id]
+        address = operation.path.removeprefix("/organizations/{organizationId}")
         address = address.format(**{**self.parents, **path})
-        return self.surface.request(documented.method.upper(), address, body, **query)
+        return self.surface.request(operation.method.upper(), address, body, **query)

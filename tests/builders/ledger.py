@@ -180,13 +180,13 @@ class RawLedger:
         self, transaction_id: int, entries: Sequence[dict[str, Any]], *, account_id: int | None = None, first: int = 0
     ) -> None:
         """Insert only the entries of a transaction, numbered from `first`."""
-        owned = {
+        fields_of_all = {
             "organization_id": self.organization_id,
             "ledger_transaction_id": transaction_id,
             "ledger_account_id": account_id or self.account_id,
         }
         rows = [
-            {**owned, "entry_index": index, "is_overdraft": False, "updated_balance": None, **entry}
+            {**fields_of_all, "entry_index": index, "is_overdraft": False, "updated_balance": None, **entry}
             for index, entry in enumerate(entries, first)
         ]
         self.db.execute(insert(ledger_entries), rows)

@@ -50,8 +50,8 @@ class LedgerClient:
             organization = organizations.add_organization(
                 db, organization_key=str(uuid.uuid4()), name="Corner shop", locales=["en"], **stamps
             )
-            owned = {"organization_id": organization.organization_id, "ledger_key": str(uuid.uuid4()), **stamps}
-            statement = insert(ledgers).values(**owned, name="Default").returning(ledgers.c.ledger_id)
+            fields = {"organization_id": organization.organization_id, "ledger_key": str(uuid.uuid4()), **stamps}
+            statement = insert(ledgers).values(**fields, name="Default").returning(ledgers.c.ledger_id)
             return cls(engine, organization, db.execute(statement).scalar_one(), now)
 
         return transactions.run(engine, make)
@@ -92,8 +92,8 @@ class LedgerClient:
 
     def wallets(self, count: int) -> list[int]:
         """Create `count` wallets; return their ids."""
-        owned = {"organization_id": self.id, "ledger_id": self.ledger_id, "created_at": self.now}
-        rows = [{**owned, "wallet_key": str(uuid.uuid4())} for _ in range(count)]
+        fields = {"organization_id": self.id, "ledger_id": self.ledger_id, "created_at": self.now}
+        rows = [{**fields, "wallet_key": str(uuid.uuid4())} for _ in range(count)]
         statement = insert(wallets).returning(wallets.c.wallet_id, sort_by_parameter_order=True)
         return self.run(lambda db: list(db.execute(statement, rows).scalars()))
 
@@ -169,7 +169,7 @@ class LedgerClient:
         """The balance of one wallet in one account as responses show it."""
         return self.balances([wallet_id])[wallet_id, account_id]
 
-    def issued(self, *account_ids: int) -> dict[int, Decimal]:
+    def issued_amounts(self, *account_ids: int) -> dict[int, Decimal]:
         """The issued amount of each account, by its id."""
         return self.run(lambda db: ledger.find_issued_amounts(db, self.id, account_ids))
 

@@ -22,18 +22,18 @@ ADMINISTRATION_READS = (
 
 def calls_about(shop: Shop, member: str, book: Mapping[str, Any], badge: Mapping[str, Any]) -> dict[str, Callable]:
     """Functions that send a request about a member; `book` is a codeless coupon book."""
-    integration, administration, created = shop.integration, shop.administration, shop.organization.created
+    integration, administration, defaults = shop.integration, shop.administration, shop.organization.defaults
     by_id = f"/members/by-loyalty-member-id/{member}"
     coupons = f"/members/{member}/coupon-books/{book['couponBookKey']}"
-    account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    account = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
 
     def revert():
-        [minted] = administration.post(f"{by_id}/mint", {"amount": 2}, expect=None)["ledgerTransactions"]
-        administration.post(f"{account}/transactions/{minted['ledgerTransactionId']}/revert", {}, expect=200)
+        [mint_row] = administration.post(f"{by_id}/mint", {"amount": 2}, expect=None)["ledgerTransactions"]
+        administration.post(f"{account}/transactions/{mint_row['ledgerTransactionId']}/revert", {}, expect=200)
 
     def cancel():
-        tracked = shop.track_one(event(member))
-        integration.post(f"/events/{tracked['loyaltyEventKey']}/cancel", {}, expect=200)
+        result = shop.track_one(event(member))
+        integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
 
     return {
         "track": lambda: shop.track_one(event(member)),

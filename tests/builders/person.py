@@ -82,14 +82,14 @@ def live(organization: Organization) -> dict[str, Any]:
     cleo_order = order("order-of-cleo", referralCode=f"{WORD}-friend")
     of_cleo = {"loyaltyMemberId": "cleo-9", "systemUniqueKey": key(), "eventType": "member-purchase-order-created"}
     _track(organization, {**of_cleo, "payload": {"order": _plain(cleo_order)}})
-    sponsored = {"loyaltyMemberId": "ben-8", "systemUniqueKey": key(), "eventType": "cup-returned"}
-    _track(organization, {**sponsored, "sponsorLoyaltyMemberId": NAME})
+    sponsored_event = {"loyaltyMemberId": "ben-8", "systemUniqueKey": key(), "eventType": "cup-returned"}
+    _track(organization, {**sponsored_event, "sponsorLoyaltyMemberId": NAME})
     i.post(f"/events/{results[0]['loyaltyEventKey']}/cancel", {"description": word("cancelled")}, expect=200)
     a.post(f"{home}/purchase-orders", {**order(word("second")), "status": "created"})
     _assign_and_use(organization, shop, home, of_ana)
     _points(organization, ana, ben)
-    queued = i.post("/events/track-async", {"events": [event(), event()]}, expect=202)["results"]
-    give_up(organization.api.engine, organization.id, queued[0]["loyaltyEventKey"])
+    receipts = i.post("/events/track-async", {"events": [event(), event()]}, expect=202)["results"]
+    give_up(organization.api.engine, organization.id, receipts[0]["loyaltyEventKey"])
     _fail_a_delivery(organization.api.engine, organization.id)
     return {**shop, "ana": ana, "ben": ben, "cleo": cleo, "event": cup}
 
@@ -136,7 +136,7 @@ def _assign_and_use(organization: Organization, shop: dict[str, Any], home: str,
     details = {"externalId": word("external"), **_ATTRIBUTES}
     i.post(f"{member_path}/badges/{shop['badge']['badgeKey']}/assign", details, expect=200)
     a.post(f"{home}/missions/{shop['mission']['missionId']}/progress", {"amount": 2, **_DETAILS}, expect=200)
-    program = f"/loyalty-programs/{organization.created.loyalty_program_id}"
+    program = f"/loyalty-programs/{organization.defaults.loyalty_program_id}"
     tier = {"name": "Gold", "active": True, "minRequiredPoints": 1000, "tierOrder": 1}
     tier = a.post(f"{program}/tiers", tier)["tier"]
     a.put(f"{home}{program}/tier", {"loyaltyTierId": tier["loyaltyTierId"], **_DETAILS})
@@ -148,7 +148,7 @@ def _assign_and_use(organization: Organization, shop: dict[str, Any], home: str,
 def _points(organization: Organization, ana: dict[str, Any], ben: dict[str, Any]) -> None:
     a = organization.administration
     a.post(f"/members/by-loyalty-member-id/{NAME}/mint", {"amount": 50, **_DETAILS, "tags": []}, expect=200)
-    path = f"/ledgers/{organization.created.ledger_id}/accounts/{organization.created.ledger_account_id}/transactions"
+    path = f"/ledgers/{organization.defaults.ledger_id}/accounts/{organization.defaults.ledger_account_id}/transactions"
     ana_wallet, ben_wallet = ana["ledgerWalletId"], ben["ledgerWalletId"]
     details = {name: _DETAILS[name] for name in ("externalId", "description")}
     for source, target in ((None, ana_wallet), (ana_wallet, ben_wallet), (ana_wallet, None)):
@@ -195,8 +195,8 @@ def traces(engine: Engine, word: str = WORD, *, organization_id: int | None = No
     with engine.connect() as db:
         tables = db.execute(text(_TABLES)).all()
         for table, is_tenants in tables:
-            owned = " AND organization_id = :organization_id" if is_tenants and organization_id is not None else ""
-            statement = text(f"SELECT CAST(t AS text) FROM {table} t WHERE CAST(t AS text) ILIKE :word{owned}")
+            condition = " AND organization_id = :organization_id" if is_tenants and organization_id is not None else ""
+            statement = text(f"SELECT CAST(t AS text) FROM {table} t WHERE CAST(t AS text) ILIKE :word{condition}")
             rows = db.execute(statement, values).scalars().all()
             if rows:
                 rows_by_table[table] = list(rows)

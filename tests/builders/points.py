@@ -27,20 +27,20 @@ class Points:
     @classmethod
     def new(cls, organization: Organization, **settings: Any) -> Points:
         """A further account of the default ledger."""
-        path = f"/ledgers/{organization.created.ledger_id}/accounts"
+        path = f"/ledgers/{organization.defaults.ledger_id}/accounts"
         body = {"name": "Stars", **SETTINGS, **settings}
         return cls(organization, organization.administration.post(path, body)["ledgerAccount"])
 
     @classmethod
     def default(cls, organization: Organization) -> Points:
         """The default account, if the default ledger has no other account."""
-        path = f"/ledgers/{organization.created.ledger_id}/accounts"
+        path = f"/ledgers/{organization.defaults.ledger_id}/accounts"
         [account] = organization.administration.get(path)["results"]
         return cls(organization, account)
 
     @property
     def ledger_path(self) -> str:
-        return f"/ledgers/{self.organization.created.ledger_id}"
+        return f"/ledgers/{self.organization.defaults.ledger_id}"
 
     @property
     def account_id(self) -> int:
@@ -74,12 +74,14 @@ class Points:
 
         `expires_at` is written to the stored lot, so it may be in the past.
         """
-        minted = self.move(amount, target=wallet, **more)[0]["ledgerTransactionId"]
+        transaction_id = self.move(amount, target=wallet, **more)[0]["ledgerTransactionId"]
         if expires_at is not None:
             self.change(
-                "UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id", at=expires_at, id=minted
+                "UPDATE ledger_lots SET expires_at = :at WHERE ledger_transaction_id = :id",
+                at=expires_at,
+                id=transaction_id,
             )
-        return minted
+        return transaction_id
 
     def burn(self, wallet: int, amount: Any, *, expect: int = 201, **more: Any) -> Any:
         """Burn points of a wallet; return the rows of the transaction, or the problem if `expect` is not 201."""
@@ -127,7 +129,7 @@ class Points:
     def raw(self, do: Callable[[RawLedger], Any]) -> Any:
         """Do something to the stored ledger and commit."""
         with self.organization.api.engine.begin() as db:
-            return do(RawLedger(db, self.organization.created))
+            return do(RawLedger(db, self.organization.defaults))
 
     def verify(self) -> list[str]:
         """The inconsistencies of the organization's ledger; none is expected."""

@@ -25,7 +25,7 @@ def is_installed() -> bool:
 
 
 @contextmanager
-def pooled(url: str, directory: Path, *, connections: int = 10) -> Iterator[str]:
+def run_pooler(url: str, directory: Path, *, connections: int = 10) -> Iterator[str]:
     """Yield the URL of a pooler that shares at most `connections` connections to the database of `url`."""
     program = shutil.which("pgbouncer")
     assert program is not None

@@ -23,12 +23,12 @@ class TierSchedule:
 
         The tiers depend on the balance in the default account, or on `policy`.
         """
-        created = shop.organization.created
-        path = f"/loyalty-programs/{created.loyalty_program_id}"
+        defaults = shop.organization.defaults
+        path = f"/loyalty-programs/{defaults.loyalty_program_id}"
         program = shop.administration.get(path)["loyaltyProgram"]
         tiers = {"Basic": shop.administration.get(f"{path}/tiers/{program['defaultTierId']}")["tier"]}
         body = {name: program[name] for name in ("ledgerId", "description", "defaultTierId", "active", "name")}
-        body |= {"tierPointsLedgerAccountId": created.ledger_account_id, "setAsDefault": True}
+        body |= {"tierPointsLedgerAccountId": defaults.ledger_account_id, "setAsDefault": True}
         body["tierPolicy"] = policy or {"basis": "balance"}
         program = shop.administration.put(path, body)["loyaltyProgram"]
         for order, (name, threshold) in enumerate(thresholds.items(), 1):

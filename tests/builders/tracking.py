@@ -80,7 +80,7 @@ class Shop:
     def account(self, **settings: Any) -> dict[str, Any]:
         """Create a further account of the default ledger, without limits; return it."""
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False, **settings}
-        return self.administration.post(f"/ledgers/{self.organization.created.ledger_id}/accounts", body)[
+        return self.administration.post(f"/ledgers/{self.organization.defaults.ledger_id}/accounts", body)[
             "ledgerAccount"
         ]
 
@@ -130,15 +130,15 @@ class Shop:
 
     def balance(self, member: str, ledger_account_id: int | None = None) -> Any:
         """The member's balance in an account, by default the default account."""
-        account_id = ledger_account_id or self.organization.created.ledger_account_id
+        account_id = ledger_account_id or self.organization.defaults.ledger_account_id
         record = self.integration.get(f"/members/{member}")["loyaltyMember"]
         return next(b["balance"] for b in record["ledgerBalances"] if b["ledgerAccountId"] == account_id)
 
     def events(self, member: str, **query: Any) -> list[dict[str, Any]]:
         """The member's events, newest first, without the event `member-created`."""
         member_id = self.integration.get(f"/members/{member}")["loyaltyMember"]["memberId"]
-        listed = self.administration.get(f"/members/{member_id}/events", **query)["results"]
-        return [result for result in listed if result["eventType"] != "member-created"]
+        results = self.administration.get(f"/members/{member_id}/events", **query)["results"]
+        return [result for result in results if result["eventType"] != "member-created"]
 
     def rows(self, table: str, columns: str = "*", *, order: str = "1") -> Sequence[Any]:
         """The stored rows of the organization in a table, with SQL for the columns and the order."""

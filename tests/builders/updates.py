@@ -108,19 +108,19 @@ def _tiers(organization: Organization) -> Sequence[Changeable]:
         "externalKey": "own-1",
         **ATTRIBUTES,
     }
-    path = f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers/{record['loyaltyTierId']}"
+    path = f"/loyalty-programs/{organization.defaults.loyalty_program_id}/tiers/{record['loyaltyTierId']}"
     return [Changeable(path, body)]
 
 
 def _program(organization: Organization) -> Sequence[Changeable]:
-    created, a = organization.created, organization.administration
+    defaults, a = organization.defaults, organization.administration
     body = {
         "active": False,
         "name": "Club",
         "description": "The club",
-        "ledgerId": created.ledger_id,
-        "tierPointsLedgerAccountId": created.ledger_account_id,
-        "mainLedgerAccountId": created.ledger_account_id,
+        "ledgerId": defaults.ledger_id,
+        "tierPointsLedgerAccountId": defaults.ledger_account_id,
+        "mainLedgerAccountId": defaults.ledger_account_id,
         "setAsDefault": False,
         "mainPortalId": a.post("/portals", {"name": "Corner", "active": True})["portal"]["portalId"],
         "tierPolicy": {"basis": "earned", "period": "rolling", "months": 6, "startMonth": None, "timezone": None},
@@ -134,7 +134,7 @@ def _program(organization: Organization) -> Sequence[Changeable]:
 
 
 def _account(organization: Organization) -> Sequence[Changeable]:
-    program_id = organization.created.loyalty_program_id
+    program_id = organization.defaults.loyalty_program_id
     gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 2}
     tier = organization.administration.post(f"/loyalty-programs/{program_id}/tiers", gold)["tier"]
     body = {
@@ -165,7 +165,7 @@ def _account(organization: Organization) -> Sequence[Changeable]:
         "isDefaultAccount": True,
         "externalKey": "own-1",
     }
-    path = f"/ledgers/{organization.created.ledger_id}/accounts"
+    path = f"/ledgers/{organization.defaults.ledger_id}/accounts"
     account = organization.administration.post(path, body)["ledgerAccount"]
 
     def read() -> Mapping[str, Any]:
@@ -196,7 +196,7 @@ def _trigger(organization: Organization) -> Sequence[Changeable]:
 def _organization_itself(organization: Organization) -> Sequence[Changeable]:
     body = {
         "name": "Tea",
-        "defaultLoyaltyProgramId": organization.created.loyalty_program_id,
+        "defaultLoyaltyProgramId": organization.defaults.loyalty_program_id,
         "defaultLocale": "es",
         "locales": ["es", "en"],
         "timezone": "Europe/Madrid",
@@ -232,7 +232,7 @@ def _portal(organization: Organization) -> Sequence[Changeable]:
         "theme": {"primaryColour": "#6f4e37"},
         "forms": {"signUp": {"fields": ["email"]}},
         "metadata": {"title": "Corner"},
-        "loyaltyProgramId": organization.created.loyalty_program_id,
+        "loyaltyProgramId": organization.defaults.loyalty_program_id,
         "authRedirectUrl": "https://members.corner.example/callback",
         "authValidScopes": ["openid"],
     }
@@ -297,7 +297,7 @@ def _member(organization: Organization) -> dict[str, Any]:
 
 def _book_body(organization: Organization) -> dict[str, Any]:
     gold = tier(organization)
-    account = organization.administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"][0]
+    account = organization.administration.get(f"/ledgers/{organization.defaults.ledger_id}/accounts")["results"][0]
     return {
         "name": "Coffee",
         "extraFields": {"a": 1},
@@ -375,7 +375,7 @@ def _book_by_key(organization: Organization) -> Sequence[Changeable]:
 
 
 def _book_by_id(organization: Organization) -> Sequence[Changeable]:
-    more = {"daysOfWeek": ["1", "7"], "loyaltyProgramId": organization.created.loyalty_program_id}
+    more = {"daysOfWeek": ["1", "7"], "loyaltyProgramId": organization.defaults.loyalty_program_id}
     body, book = _book(organization, **more)
     path = f"/coupon-books/{book['couponBookId']}"
     tiers = organization.administration.patch(path, body)["couponBook"]["tiers"]

@@ -44,7 +44,7 @@ LOCK_ALL = "LOCK TABLE members IN ACCESS EXCLUSIVE MODE"
 
 
 @contextmanager
-def locked(shop: Shop, member: str, lock: str = LOCK) -> Iterator[None]:
+def lock_member(shop: Shop, member: str, lock: str = LOCK) -> Iterator[None]:
     """Lock a member, or all members by LOCK_ALL, in another transaction until the block ends."""
     engine = create_engine(shop.organization.api.settings.database_url, threads=1)
     with engine.begin() as db:
@@ -66,7 +66,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def waiting(
+def send_waiting_calls(
     shop: Shop, calls: list[Callable[[], Any]], first: Callable[[str], Reply] | None = None, lock: str = LOCK
 ) -> Iterator[list[Future[Any]]]:
     """Send calls that wait, because an earlier call is blocked by a lock until the block ends; wait for all of them."""
@@ -85,23 +85,23 @@ def send_behind_blocked_call(
     first_call: Callable[[str], Reply] | None = None,
     lock: str = LOCK,
 ) -> Iterator[list[Future[Any]]]:
-    """Send calls like `waiting`, without waiting for them at the end of the block.
+    """Send calls like `send_waiting_calls`, without waiting for them at the end of the block.
 
     The blocked call is `first_call` for a member who is locked; by default it tracks an event.
     """
     blocker = shop.member()
-    arrived = threading.Semaphore(0)
-    with locked(shop, blocker, lock):
+    sent_calls = threading.Semaphore(0)
+    with lock_member(shop, blocker, lock):
         blocked_call = clients.submit(first_call or (lambda member: call(shop, event(member))), blocker)
         wait_until(lambda: lock_waits(shop) > 0, PATIENCE)
 
         def send_call(send: Callable[[], Any]) -> Any:
-            arrived.release()
+            sent_calls.release()
             return send()
 
         futures = [clients.submit(send_call, send) for send in calls]
         for _ in calls:
-            assert arrived.acquire(timeout=60)
+            assert sent_calls.acquire(timeout=60)
         # The calls have been sent; this is only the time until they are in the queue, and no result depends on it.
         time.sleep(0.3)
         yield futures
@@ -123,7 +123,7 @@ def test_waiting_calls_are_one_transaction_with_a_response_for_each(shop):
     members = [shop.member() for _ in range(10)]
     # Orders of 3 to 12 dollars, with a point for each dollar.
     calls = [partial(call, shop, order(member, total=3 + number)) for number, member in enumerate(members)]
-    with waiting(shop, calls) as futures:
+    with send_waiting_calls(shop, calls) as futures:
         assert not any(future.done() for future in futures)
     replies = [future.result() for future in futures]
     assert [reply.status for reply in replies] == [200] * 10
@@ -144,7 +144,7 @@ def test_a_batch_of_12_calls_needs_as_many_statements_as_a_batch_of_2(shop):
         calls = [partial(call, shop, order(shop.member(), 5)) for _ in range(size)]
         transactions_before = event_counts_of_transactions(shop)
         # The statements are counted until the last response.
-        with count_statements(shop.engine) as statements, waiting(shop, calls) as futures:
+        with count_statements(shop.engine) as statements, send_waiting_calls(shop, calls) as futures:
             pass
         assert {future.result().status for future in futures} == {200}
         transaction_count = len(event_counts_of_transactions(shop)) - len(transactions_before)
@@ -187,16 +187,16 @@ def test_every_call_of_a_batch_has_the_result_of_an_unbatched_call(shop):
             partial(call, tested_shop, order(bo, 23), order(ana, 29)),
         ]
         if tested_shop is shop:
-            with waiting(tested_shop, calls) as futures:
+            with send_waiting_calls(tested_shop, calls) as futures:
                 pass
             replies.append([future.result() for future in futures])
         else:
             replies.append([send() for send in calls])
         # A point for each dollar of the orders that were tracked.
         assert (tested_shop.balance(ana), tested_shop.balance(bo)) == (7 + 11 + 29, 23)
-    batched, unbatched = replies
-    assert [reply.status for reply in batched] == [reply.status for reply in unbatched]
-    for batched_reply, unbatched_reply in zip(batched, unbatched, strict=True):
+    batched_replies, unbatched_replies = replies
+    assert [reply.status for reply in batched_replies] == [reply.status for reply in unbatched_replies]
+    for batched_reply, unbatched_reply in zip(batched_replies, unbatched_replies, strict=True):
         if batched_reply.status == 200:
             assert [_outcome_of(result) for result in batched_reply.json["results"]] == [
                 _outcome_of(result) for result in unbatched_reply.json["results"]
@@ -217,7 +217,7 @@ def test_waiting_uses_of_coupons_are_one_transaction_with_a_response_for_each(sh
         return shop.integration.request("POST", f"/members/{member}{path}", {"autoAssign": True})
 
     members = [shop.member() for _ in range(10)]
-    with waiting(shop, [partial(use, member) for member in (*members, "nobody")], first=use) as futures:
+    with send_waiting_calls(shop, [partial(use, member) for member in (*members, "nobody")], first=use) as futures:
         pass
     replies = [future.result() for future in futures]
     assert [reply.status for reply in replies] == [200] * 10 + [404]
@@ -237,7 +237,7 @@ def test_waiting_enrolments_are_one_transaction_with_a_response_for_each(shop):
 
     members = [f"new-{number}" for number in range(10)]
     calls = [partial(enrol, member) for member in (*members, "new-0")]
-    with waiting(shop, calls, first=lambda blocker: enrol(f"{blocker}-2"), lock=LOCK_ALL) as futures:
+    with send_waiting_calls(shop, calls, first=lambda blocker: enrol(f"{blocker}-2"), lock=LOCK_ALL) as futures:
         pass
     replies = [future.result() for future in futures]
     # Two calls enrol new-0.
@@ -264,16 +264,16 @@ def test_waiting_reads_of_members_take_one_statement_and_have_a_response_each(sh
     def read(path: str) -> Reply:
         return shop.integration.request("GET", path)
 
-    unbatched = [read(path) for path in paths]
+    unbatched_replies = [read(path) for path in paths]
     calls = [partial(read, path) for path in paths]
     with (
         count_statements(shop.engine) as statements,
-        waiting(shop, calls, first=lambda blocker: read(f"/members/{blocker}"), lock=LOCK_ALL) as futures,
+        send_waiting_calls(shop, calls, first=lambda blocker: read(f"/members/{blocker}"), lock=LOCK_ALL) as futures,
     ):
         statements_of_enrolment = len(statements)
     replies = [future.result() for future in futures]
     assert [reply.status for reply in replies] == [200] * 12 + [404]
-    assert [reply.json for reply in replies[:12]] == [reply.json for reply in unbatched[:12]]
+    assert [reply.json for reply in replies[:12]] == [reply.json for reply in unbatched_replies[:12]]
     # The first ten replies are about the five members, each with and without balances.
     balances = [reply.json["loyaltyMember"]["ledgerBalances"][0]["balance"] for reply in replies[:10:2]]
     assert balances == [10, 11, 12, 13, 14]
@@ -290,7 +290,7 @@ def test_each_refused_call_of_a_batch_has_its_own_refusal(shop):
         return shop.integration.request("POST", f"/members/{member}{path}", {"autoAssign": True, **body})
 
     calls = [partial(use, shop.member(), autoAssign="yes"), partial(use, "nobody")]
-    with waiting(shop, calls, first=use) as futures:
+    with send_waiting_calls(shop, calls, first=use) as futures:
         pass
     assert [future.result().status for future in futures] == [400, 404]
 
@@ -300,7 +300,9 @@ def test_one_key_in_many_calls_of_a_batch_counts_once(shop):
     member, unique_key = shop.member(), key()
     purchase = order(member, total=10, systemUniqueKey=unique_key)
     other_purchase = order(member, total=11, systemUniqueKey=unique_key)
-    with waiting(shop, [partial(call, shop, purchase)] * 6 + [partial(call, shop, other_purchase)] * 2) as futures:
+    with send_waiting_calls(
+        shop, [partial(call, shop, purchase)] * 6 + [partial(call, shop, other_purchase)] * 2
+    ) as futures:
         pass
     texts = {future.result().text for future in futures}
     # Only one of the two orders is tracked.
@@ -322,7 +324,7 @@ def test_a_call_of_a_batch_that_raises_an_error_fails_and_the_others_succeed(sho
     calls.insert(3, partial(call, shop, order(members[0], total=7, externalId="poisoned")))
     listeners.listen(shop.engine, "before_cursor_execute", fail)
     try:
-        with caplog.at_level(logging.CRITICAL), waiting(shop, calls) as futures:
+        with caplog.at_level(logging.CRITICAL), send_waiting_calls(shop, calls) as futures:
             pass
         replies = [future.result() for future in futures]
     finally:
@@ -345,7 +347,7 @@ def test_a_locked_member_delays_only_one_call_of_a_batch(patient_shop, caplog):
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     locked_member, members = shop.member(), [shop.member() for _ in range(5)]
     calls = [partial(call, shop, order(member, 5)) for member in (locked_member, *members)]
-    with ThreadPoolExecutor(8) as clients, locked(shop, locked_member):
+    with ThreadPoolExecutor(8) as clients, lock_member(shop, locked_member):
         with send_behind_blocked_call(shop, calls, clients) as futures:
             pass
         assert [future.result(120).status for future in futures[1:]] == [200] * 5
@@ -368,7 +370,7 @@ def hurried_shop(settings: Settings, shop: Shop) -> Iterator[Shop]:
 def test_calls_past_their_deadline_report_what_they_changed_and_release_their_locks(shop, hurried_shop):
     shop.campaign(running(WHOLE_DOLLARS), eventType="member-purchase-order-created")
     locked_member, other_member = shop.member(), shop.member()
-    with locked(shop, locked_member), ThreadPoolExecutor(4) as clients:
+    with lock_member(shop, locked_member), ThreadPoolExecutor(4) as clients:
         blocked_call = clients.submit(call, hurried_shop, order(locked_member, 5))
         wait_until(lambda: lock_waits(shop) > 0, PATIENCE)
         later_calls = [clients.submit(call, hurried_shop, order(other_member, 5)) for _ in range(3)]
@@ -407,7 +409,7 @@ def test_the_last_point_of_a_limit_goes_to_one_call(settings: Settings, size: in
 def test_a_call_that_has_waited_long_overtakes_the_running_one(patient_shop, monkeypatch):
     monkeypatch.setattr(threads, "PATIENCE_SECONDS", 0.05)
     shop, locked_member, other_member = patient_shop, patient_shop.member(), patient_shop.member()
-    with ThreadPoolExecutor(2) as clients, locked(shop, locked_member):
+    with ThreadPoolExecutor(2) as clients, lock_member(shop, locked_member):
         blocked_call = clients.submit(call, shop, event(locked_member))
         wait_until(lambda: lock_waits(shop) > 0, PATIENCE)
         assert call(shop, event(other_member)).status == 200
@@ -427,7 +429,9 @@ class TestPayments:
     def paying(partner: Partner, bodies: list[dict[str, Any]]) -> list[Reply]:
         """The replies to payments that are sent while another payment is blocked."""
         calls = [partial(partner.send, body) for body in bodies]
-        with waiting(partner.shop, calls, first=lambda member: partner.send(partner.body(member))) as futures:
+        with send_waiting_calls(
+            partner.shop, calls, first=lambda member: partner.send(partner.body(member))
+        ) as futures:
             assert not any(future.done() for future in futures)
         return [future.result() for future in futures]
 

@@ -62,8 +62,8 @@ def impatient_engine(api):
 
 def expire_points_after(organization, months):
     """Let the points of members expire after some months."""
-    created = organization.created
-    account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    defaults = organization.defaults
+    account = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
     body = {"alias": "points", "name": "Points", "active": True, "decimals": 0, "formatString": None}
     settings = {"isRevolving": False, "chainSyncEnabled": False, "expiresInMonths": months}
     organization.administration.put(account, {**body, **settings})
@@ -212,10 +212,10 @@ def test_the_start_of_a_clock_waits_for_an_enrolment_and_sees_its_member(busy_ap
     enrol_members = enrol.enrol_members
 
     def enrol_slowly(*arguments):
-        enrolled = enrol_members(*arguments)
+        result = enrol_members(*arguments)
         member_is_written.set()
         assert go.wait(60)
-        return enrolled
+        return result
 
     monkeypatch.setattr(enrol, "enrol_members", enrol_slowly)
     with ThreadPoolExecutor() as pool:

@@ -14,7 +14,7 @@ from tests.concurrency.simultaneous import run_simultaneously, statuses
 def test_simultaneous_calls_create_the_maximum_of_ledger_accounts(shop, monkeypatch):
     administration = shop.administration
     second_ledger_id = administration.post("/ledgers", {"name": "Second"})["ledger"]["ledgerId"]
-    paths = [f"/ledgers/{ledger_id}/accounts" for ledger_id in (shop.organization.created.ledger_id, second_ledger_id)]
+    paths = [f"/ledgers/{ledger_id}/accounts" for ledger_id in (shop.organization.defaults.ledger_id, second_ledger_id)]
     stored_accounts = sum(administration.get(path)["totalCount"] for path in paths)
     monkeypatch.setattr(accounts, "MAX_ACCOUNTS", stored_accounts + 3)
     body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
@@ -28,7 +28,7 @@ def test_simultaneous_calls_create_the_maximum_of_loyalty_programs(shop, monkeyp
     administration = shop.administration
     stored_programs = len(administration.get("/loyalty-programs")["loyaltyPrograms"])
     monkeypatch.setattr(loyalty_programs, "MAX_PROGRAMS", stored_programs + 3)
-    body = {"ledgerId": shop.organization.created.ledger_id, "description": "Spare", "setAsDefault": False}
+    body = {"ledgerId": shop.organization.defaults.ledger_id, "description": "Spare", "setAsDefault": False}
     replies = run_simultaneously([partial(administration.request, "POST", "/loyalty-programs", body)] * THREADS)
     assert statuses(replies) == {(201, None): 3, (409, "/problems/loyalty-program-limit"): THREADS - 3}
     assert len(administration.get("/loyalty-programs")["loyaltyPrograms"]) == stored_programs + 3

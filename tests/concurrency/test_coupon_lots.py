@@ -56,9 +56,9 @@ def test_lots_assigned_used_and_reverted_at_once_agree_with_their_book(shop):
     run_simultaneously([lambda n=n: work(n) for n in range(THREADS)])
     assert refusals <= {"coupon-not-assigned", "coupon-assignment-used"}
     shop.now += timedelta(hours=2)
-    unexpired = """SELECT member_id, sum(amount - amount_used) FROM coupon_lots WHERE organization_id = :org
+    statement = """SELECT member_id, sum(amount - amount_used) FROM coupon_lots WHERE organization_id = :org
         AND amount > amount_used AND coalesce(expired_at > :now, true) GROUP BY 1"""
-    unused_amounts = dict(shop.ask(unexpired, now=shop.now))
+    unused_amounts = dict(shop.ask(statement, now=shop.now))
     remaining_uses, usages_before = sum(unused_amounts.values()), shop.find_book(book).total_usages
     # Each member tries three uses more than there are coupons.
     calls = [lambda m=m: shop.use(m, book) for m in members for _ in range(int(unused_amounts.get(m.member_id, 0)) + 3)]

@@ -9,7 +9,7 @@ import pytest
 from handlers.services.unit_of_work import unit
 from tests.builders.campaigns import mint
 from tests.builders.tracking import GENERIC, event, running
-from tests.concurrency.test_batched_calls import call, event_counts_of_transactions, waiting
+from tests.concurrency.test_batched_calls import call, event_counts_of_transactions, send_waiting_calls
 
 pytestmark = pytest.mark.undistributed
 
@@ -36,7 +36,7 @@ def test_calls_of_a_batch_do_not_share_the_maximum_of_effects(shop, monkeypatch)
     members = [shop.member() for _ in range(4)]
     # Each call has four effects, two for each of its events.
     calls = [partial(call, shop, event(member), event(member)) for member in members]
-    with waiting(shop, calls) as futures:
+    with send_waiting_calls(shop, calls) as futures:
         pass
     assert [future.result().status for future in futures] == [200] * 4
     assert [shop.balance(member) for member in members] == [2 * (1 + 2)] * 4

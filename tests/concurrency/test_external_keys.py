@@ -19,7 +19,7 @@ def test_only_one_of_the_records_created_at_the_same_time_gets_the_key(shop, nam
     replies = run_simultaneously(partial(keyed_records.add, f"word-{n}", externalKey="early-bird") for n in range(6))
     assert sorted(reply.status for reply in replies) == [201] + [409] * 5
     assert {reply.json["type"] for reply in replies if reply.status == 409} == {TAKEN}
-    assert len(keyed_records.listed(externalKey="early-bird")) == 1
+    assert len(keyed_records.find_all(externalKey="early-bird")) == 1
 
 
 @pytest.mark.parametrize("name", ["badge", "couponBook", "ledgerAccount"])

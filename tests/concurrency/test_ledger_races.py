@@ -185,7 +185,7 @@ def test_mints_at_the_same_time_stop_exactly_at_the_maximum_supply(client):
     wallets = client.wallets(8)
     outcomes = at_once([lambda n=n: client.mint(points, wallets[n % 8], 1) for n in range(100)], threads=CONNECTIONS)
     assert count_outcomes(outcomes) == {"done": 60, "supply-exceeded": 40}
-    assert client.issued(points) == {points: 60}
+    assert client.issued_amounts(points) == {points: 60}
 
 
 def test_reverts_of_burns_take_from_the_same_supply_as_mints(client):
@@ -198,7 +198,7 @@ def test_reverts_of_burns_take_from_the_same_supply_as_mints(client):
     outcomes = at_once(calls)
     # The 8 reverts and 16 mints are of 10 points each, and 100 can be issued.
     assert count_outcomes(outcomes) == {"done": 10, "supply-exceeded": 14}
-    assert client.issued(points) == {points: 100}
+    assert client.issued_amounts(points) == {points: 100}
 
 
 def test_a_maximum_supply_that_is_set_while_mints_run_holds(client):
@@ -224,7 +224,7 @@ def test_a_maximum_supply_that_is_set_while_mints_run_holds(client):
     mint_count = count_outcomes(outcomes)["done"]
     [max_supply] = max_supplies
     assert mint_count == min(max_supply, 160)
-    assert client.issued(points) == {points: mint_count}
+    assert client.issued_amounts(points) == {points: mint_count}
 
 
 def test_point_tracking_that_starts_while_points_move_loses_no_point(client):

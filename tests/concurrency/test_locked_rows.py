@@ -45,16 +45,16 @@ def worker(busy_api):
 
 
 @contextmanager
-def locked(api, sql: str, **values: object) -> Iterator[None]:
+def lock_rows(api, sql: str, **values: object) -> Iterator[None]:
     """Lock the rows that the SQL selects, as a long call would, until the end of the block."""
     with api.engine.connect() as db:
         assert db.execute(text(f"{sql} FOR UPDATE"), values).all()
         yield
 
 
-def locked_wallet(api, wallet_id: int):
+def lock_wallet(api, wallet_id: int):
     """Lock a wallet until the end of the block."""
-    return locked(api, "SELECT wallet_id FROM wallets WHERE wallet_id = :id", id=wallet_id)
+    return lock_rows(api, "SELECT wallet_id FROM wallets WHERE wallet_id = :id", id=wallet_id)
 
 
 def wallet_of(shop: Shop, member: str) -> int:
@@ -76,7 +76,7 @@ def test_queued_events_of_a_locked_member_wait_and_count_no_attempt_while_those_
     queue_loop = next(loop for loop in worker._loops if loop.name == "queue")
     thread = threading.Thread(target=worker._repeat, args=(queue_loop,))
     try:
-        with locked_wallet(busy_api, wallet_of(shop, ana)):
+        with lock_wallet(busy_api, wallet_of(shop, ana)):
             # Ana's and Ben's events are claimed together.
             results = send(shop, *(event(member) for member in (ana, ben, ana, ben, ana)))
             [other_result] = send(other_shop, event(eve))
@@ -121,7 +121,7 @@ class TestJobs:
 
         return JobRun(worker._engine, api.settings, {}).do_for(work)
 
-    def expired(self, shop):
+    def expired_amount(self, shop):
         [(amount,)] = shop.rows("ledger_lots", "sum(expired)")
         return amount
 
@@ -129,13 +129,13 @@ class TestJobs:
         self, shop, other_shop, wallets, worker, busy_api, caplog
     ):
         steps = self.steps(worker, busy_api, wallets)
-        with locked_wallet(busy_api, wallets[shop.organization.id]):
-            wait_until(lambda: next(steps, None) or self.expired(other_shop) == 10, PATIENCE)
+        with lock_wallet(busy_api, wallets[shop.organization.id]):
+            wait_until(lambda: next(steps, None) or self.expired_amount(other_shop) == 10, PATIENCE)
             # The organization with the locked wallet is the older one, so its turn was before.
-            assert self.expired(shop) == 0
+            assert self.expired_amount(shop) == 0
         for _ in steps:
             pass
-        assert self.expired(shop) == 10
+        assert self.expired_amount(shop) == 10
         assert logged_errors(caplog) == []
 
     def test_a_job_fails_for_an_organization_that_stays_locked_and_serves_the_others(
@@ -143,17 +143,17 @@ class TestJobs:
     ):
         monkeypatch.setattr(job_runs, "_LOCKED_SECONDS", 0)
         steps = self.steps(worker, busy_api, wallets)
-        with locked_wallet(busy_api, wallets[shop.organization.id]), pytest.raises(PartlyFailed):
+        with lock_wallet(busy_api, wallets[shop.organization.id]), pytest.raises(PartlyFailed):
             for _ in steps:
                 pass
-        assert (self.expired(shop), self.expired(other_shop)) == (0, 10)
+        assert (self.expired_amount(shop), self.expired_amount(other_shop)) == (0, 10)
 
 
 def test_an_import_of_a_locked_member_continues_later_and_no_row_fails(shop, other_shop, worker, busy_api, caplog):
     shops = {each_shop: Imports(each_shop.organization) for each_shop in (shop, other_shop)}
     importer = Importer(worker._engine, replace(busy_api.settings, import_share=100))
     member, other_member = shop.member(), other_shop.member()
-    with locked_wallet(busy_api, wallet_of(shop, member)):
+    with lock_wallet(busy_api, wallet_of(shop, member)):
         path, other_path = (
             imports.queue(f"systemUniqueKey,loyaltyMemberId,amount\nk1,{name},7\n", kind="balances")
             for imports, name in zip(shops.values(), (member, other_member), strict=True)
@@ -177,7 +177,7 @@ def test_an_extension_of_a_locked_wallet_continues_later(shop, other_shop, worke
         account_points.mint(wallet, 10)
         body = {"ledgerAccountId": account_points.account_id, "months": 1, "systemUniqueKey": "apology"}
         account_points.admin.post("/expiry-extensions", body, expect=200)
-    with locked_wallet(busy_api, wallets[0]):
+    with lock_wallet(busy_api, wallets[0]):
         # The organizations take part in random order.
         wait_until(
             lambda: extend_running(worker._engine) and other_shop.rows("expiry_extensions", "lots") == [(1,)], PATIENCE
@@ -193,7 +193,7 @@ def test_a_locked_export_is_left_out_and_written_later(shop, other_shop, worker,
     for each_shop in shops:
         each_shop.administration.post("/exports", {"kind": "members"})
     writer = ExportWriter(worker._engine, busy_api.settings, is_stopping=lambda: False)
-    with locked(busy_api, "SELECT 1 FROM exports WHERE organization_id = :id", id=shop.organization.id):
+    with lock_rows(busy_api, "SELECT 1 FROM exports WHERE organization_id = :id", id=shop.organization.id):
         while writer.step():
             pass
         assert [each_shop.rows("exports", "status") for each_shop in shops] == [[("queued",)], [("done",)]]
@@ -207,7 +207,7 @@ def test_the_advance_of_a_clock_waits_for_a_locked_row_without_failing(worker, b
     monkeypatch.setattr(clock_service, "CALL_SECONDS", 0)
     clock.advance("2026-03-02T09:00:00Z")
     organization_id, attempts = clock.organization.id, iter([False] * 20)
-    with locked(busy_api, "SELECT 1 FROM organizations WHERE organization_id = :id", id=organization_id):
+    with lock_rows(busy_api, "SELECT 1 FROM organizations WHERE organization_id = :id", id=organization_id):
         advance = clock_service.advance_clock(
             worker._engine, busy_api.settings, organization_id, lambda: next(attempts, True)
         ).test_clock

@@ -13,10 +13,10 @@ from tests.concurrency.simultaneous import run_simultaneously, statuses
 @pytest.fixture
 def member(shop):
     """A member with 100 points on an account that allows an offline allowance of up to 40."""
-    created = shop.organization.created
+    defaults = shop.organization.defaults
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     body["offlineAllowance"] = {"enabled": True, "maxAmount": 40}
-    shop.administration.put(f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}", body)
+    shop.administration.put(f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}", body)
     member = shop.member()
     shop.give(member, 100)
     return member

@@ -14,10 +14,10 @@ from tests.concurrency.simultaneous import run_simultaneously, statuses
 @pytest.fixture
 def member(shop):
     """A member with 500 points on an account with which members can pay, at 100 points for a euro."""
-    created = shop.organization.created
+    defaults = shop.organization.defaults
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     body["redemption"] = {"pointsPerUnit": 100, "currency": "EUR"}
-    shop.administration.put(f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}", body)
+    shop.administration.put(f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}", body)
     member = shop.member()
     shop.give(member, 500)
     return member

@@ -193,8 +193,8 @@ def test_a_changed_campaign_applies_to_all_events_sent_after_the_change(shop):
         while not changes_are_done.is_set():
             minimum = stored_amounts[-1]
             [result] = shop.track(event(member))
-            minted = [effect["params"][0]["value"] for effect in result["effects"]]
-            if result["status"] != "success" or len(minted) != 1 or minted[0] < minimum:
+            amounts = [effect["params"][0]["value"] for effect in result["effects"]]
+            if result["status"] != "success" or len(amounts) != 1 or amounts[0] < minimum:
                 faults.append((minimum, result))
 
     def changes():

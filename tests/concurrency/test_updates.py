@@ -33,7 +33,7 @@ ACCOUNT_FIELDS = {"alias": ("a", None), "formatString": ("b", None), "expiresInM
 )
 def test_updates_of_one_record_at_the_same_time_are_all_kept(shop, name, key, path, body):
     administration = shop.administration
-    path = path.format(ledger=shop.organization.created.ledger_id)
+    path = path.format(ledger=shop.organization.defaults.ledger_id)
     record = administration.post(path, body)[name]
     fields = ACCOUNT_FIELDS if name == "ledgerAccount" else FIELDS
     put = partial(administration.put, f"{path}/{record[key]}")
@@ -68,13 +68,13 @@ def test_an_update_of_an_audience_keeps_the_count_of_members_who_are_added_at_th
     path = f"/audiences/{shop.administration.post('/audiences', LIST)['audience']['audienceId']}"
     add_ana = partial(shop.administration.patch, f"{path}/members", {"add": [ana["memberId"]]}, expect=200)
     run_after(monkeypatch, dispatch, "_find_records", add_ana)
-    renamed = shop.administration.put(path, {**LIST, "name": "Friends"})["audience"]
-    assert (renamed["name"], renamed["memberCount"]) == ("Friends", 1)
+    renamed_audience = shop.administration.put(path, {**LIST, "name": "Friends"})["audience"]
+    assert (renamed_audience["name"], renamed_audience["memberCount"]) == ("Friends", 1)
     assert shop.administration.get(path)["audience"]["memberCount"] == 1
 
 
 def test_a_tier_that_is_made_the_default_at_the_same_time_cannot_be_deactivated(shop, monkeypatch):
-    program = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}"
+    program = f"/loyalty-programs/{shop.organization.defaults.loyalty_program_id}"
     tier = shop.administration.post(f"{program}/tiers", TIER)["tier"]
     path = f"{program}/tiers/{tier['loyaltyTierId']}"
     replies = []

@@ -28,7 +28,7 @@ _REQUEST = "request"
 _RESPONSE = "response"
 
 
-def released(surface: str) -> Document:
+def released_document(surface: str) -> Document:
     """The document of the last release, without prose and extensions."""
     return json.loads(gzip.decompress((RELEASED / f"{surface}.json.gz").read_bytes()))
 

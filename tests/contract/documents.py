@@ -16,7 +16,7 @@ Place = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Documented:
+class DocumentedOperation:
     """One operation of a document; `parameters` are those of its path item and its own, references resolved."""
 
     path: str
@@ -44,15 +44,15 @@ def resolve(document: Document, node: Any) -> Any:
     return node
 
 
-def operations(document: Document) -> list[Documented]:
+def operations(document: Document) -> list[DocumentedOperation]:
     """Every operation of the document, in its order."""
     results = []
     for path, item in document["paths"].items():
         for method in METHODS:
             if method in item:
-                declared = [*item.get("parameters", ()), *item[method].get("parameters", ())]
-                parameters = tuple(resolve(document, parameter) for parameter in declared)
-                results.append(Documented(path, method, item[method], parameters))
+                declared_parameters = [*item.get("parameters", ()), *item[method].get("parameters", ())]
+                parameters = tuple(resolve(document, parameter) for parameter in declared_parameters)
+                results.append(DocumentedOperation(path, method, item[method], parameters))
     return results
 
 
@@ -61,14 +61,14 @@ def path_parameters(path: str) -> set[str]:
     return set(re.findall(r"{([^{}]+)}", path))
 
 
-def body_contents(document: Document, documented: Documented) -> dict[str, dict[str, Any]]:
+def body_contents(document: Document, operation: DocumentedOperation) -> dict[str, dict[str, Any]]:
     """The contents of the request body by media type; empty without a body."""
-    return resolve(document, documented.operation.get("requestBody", {})).get("content", {})
+    return resolve(document, operation.operation.get("requestBody", {})).get("content", {})
 
 
-def responses(document: Document, documented: Documented) -> dict[str, dict[str, Any]]:
+def responses(document: Document, operation: DocumentedOperation) -> dict[str, dict[str, Any]]:
     """The operation's responses by status, references resolved."""
-    return {status: resolve(document, node) for status, node in documented.operation["responses"].items()}
+    return {status: resolve(document, node) for status, node in operation.operation["responses"].items()}
 
 
 def request_schemas(document: Document) -> list[tuple[Place, dict[str, Any]]]:

@@ -35,7 +35,7 @@ def faults(documents: Sequence[Path]) -> str:
     folder = documents[0].parent
     (folder / "spectral.yaml").write_text(SPECTRAL)
     (folder / "redocly.yaml").write_text(REDOCLY)
-    modules = npm.installed(*PACKAGES)
+    modules = npm.install_packages(*PACKAGES)
     spectral = (
         "@stoplight/spectral-cli/dist/index.js",
         "lint",

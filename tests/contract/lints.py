@@ -16,7 +16,7 @@ from tests.builders.markdown import DOCS, anchors
 from tests.contract import schemas
 from tests.contract.documents import (
     Document,
-    Documented,
+    DocumentedOperation,
     body_contents,
     callback_contents,
     callbacks,
@@ -109,7 +109,7 @@ BOUNDS_OF_TEXTS = {"maxLength", "x-max-bytes", "enum"}
 BOUNDED_FORMATS = {"uuid", "date", "date-time"}
 
 
-def described(document: Document) -> list[str]:
+def described_operations(document: Document) -> list[str]:
     """Every operation has one declared tag, a unique camelCase id, a summary, a description and security."""
     tags = {tag["name"] for tag in document["tags"] if tag.get("description")}
     faults = []
@@ -132,7 +132,7 @@ def described(document: Document) -> list[str]:
     return faults + [f"{name}: {count} times" for name, count in counts.items() if count > 1]
 
 
-def brief(document: Document) -> list[str]:
+def brief_descriptions(document: Document) -> list[str]:
     """A description has at most 60 words and short lists, and no table or heading; the rest is on a page."""
     faults = []
     for operation in operations(document):
@@ -184,7 +184,7 @@ def documented_responses(document: Document) -> list[str]:
     return faults
 
 
-def _expected_statuses(document: Document, operation: Documented) -> set[str]:
+def _expected_statuses(document: Document, operation: DocumentedOperation) -> set[str]:
     """The statuses of the errors that an operation must document."""
     statuses = {"400", "401", "503"}
     if operation.operation_id not in OAUTH:
@@ -198,7 +198,7 @@ def _expected_statuses(document: Document, operation: Documented) -> set[str]:
     return statuses
 
 
-def _response_faults(operation: Documented, status: str, response: dict[str, Any]) -> list[str]:
+def _response_faults(operation: DocumentedOperation, status: str, response: dict[str, Any]) -> list[str]:
     faults = []
     headers = {"X-Request-Id"} | {"401": {"WWW-Authenticate"}, "503": {"Retry-After"}}.get(status, set())
     faults += [f"no header {name}" for name in sorted(headers - response.get("headers", {}).keys())]
@@ -224,10 +224,10 @@ def parameters(document: Document) -> list[str]:
     """Parameters have a scalar or array type; those of the path are declared; names differ in more than case."""
     faults = []
     for operation in operations(document):
-        declared = {p["name"] for p in operation.parameters if p["in"] == "path"}
-        if declared != path_parameters(operation.path):
+        declared_names = {p["name"] for p in operation.parameters if p["in"] == "path"}
+        if declared_names != path_parameters(operation.path):
             faults.append(
-                f"{operation.operation_id}: path parameters {sorted(declared ^ path_parameters(operation.path))}"
+                f"{operation.operation_id}: path parameters {sorted(declared_names ^ path_parameters(operation.path))}"
             )
         names = Counter(p["name"].lower() for p in operation.parameters)
         faults += [
@@ -247,7 +247,7 @@ def parameters(document: Document) -> list[str]:
     return faults
 
 
-def bounded(document: Document) -> list[str]:
+def bounded_inputs(document: Document) -> list[str]:
     """Strings, arrays, numbers and free objects of requests are bounded."""
     faults = []
     for place, schema in reachable_schemas(document, request_schemas(document)):
@@ -434,9 +434,9 @@ def counts(document: Document) -> list[str]:
 def known_problems(document: Document) -> list[str]:
     """ProblemType lists exactly the types of the table, and is open for further ones."""
     schema = document["components"]["schemas"]["ProblemType"]
-    listed = schema.get("x-extensible-enum", [])
+    listed_types = schema.get("x-extensible-enum", [])
     faults = ["ProblemType: a closed enum"] if "enum" in schema else []
-    return faults + [f"ProblemType: {name}" for name in set(listed) ^ problem_types(document).keys()]
+    return faults + [f"ProblemType: {name}" for name in set(listed_types) ^ problem_types(document).keys()]
 
 
 def patterns(document: Document) -> list[str]:
@@ -522,14 +522,14 @@ def deprecations(document: Document) -> list[str]:
         body = [
             ((operation.operation_id,), content["schema"]) for content in body_contents(document, operation).values()
         ]
-        marked = [p for p in operation.parameters if p.get("deprecated")]
-        marked += [schema for _, schema in reachable_schemas(document, body) if schema.get("deprecated")]
-        if marked and "Deprecation" not in responses(document, operation)[operation.success]["headers"]:
+        deprecated_parts = [p for p in operation.parameters if p.get("deprecated")]
+        deprecated_parts += [schema for _, schema in reachable_schemas(document, body) if schema.get("deprecated")]
+        if deprecated_parts and "Deprecation" not in responses(document, operation)[operation.success]["headers"]:
             faults.append(f"{operation.operation_id}: no header Deprecation")
     return faults
 
 
-def received(document: Document) -> list[str]:
+def callback_operations(document: Document) -> list[str]:
     """Callbacks have unique ids and require no token: receivers check the signature."""
     ids = Counter(operation.operation_id for operation in operations(document))
     ids.update(operation.get("operationId", "") for _, operation in callbacks(document))
@@ -543,7 +543,7 @@ def received(document: Document) -> list[str]:
     return faults
 
 
-def secured(document: Document) -> list[str]:
+def secured_operations(document: Document) -> list[str]:
     """Operations with a token declare oauth2 with roles, and bearerAuth for clients that cannot use the former."""
     schemes = document["components"]["securitySchemes"]
     faults = [] if schemes["bearerAuth"].get("scheme") == "bearer" else ["bearerAuth: not the scheme bearer"]
@@ -575,7 +575,7 @@ def links(document: Document) -> list[str]:
     return faults
 
 
-def _is_there(document: Document, source: Documented, expression: str) -> bool:
+def _is_there(document: Document, source: DocumentedOperation, expression: str) -> bool:
     kind, _, rest = expression.partition("#")
     if kind.startswith("$request.path."):
         return kind.removeprefix("$request.path.") in path_parameters(source.path)
@@ -593,16 +593,16 @@ def _is_there(document: Document, source: Documented, expression: str) -> bool:
     return True
 
 
-def followable(document: Document) -> list[str]:
+def followable_creations(document: Document) -> list[str]:
     """Every 201 of a create operation links to operations on the new record."""
-    created = [
+    create_operations = [
         operation
         for operation in operations(document)
         if operation.success == "201" and operation.operation_id.startswith("create")
     ]
     return [
         f"{operation.operation_id}: no links"
-        for operation in created
+        for operation in create_operations
         if not responses(document, operation)["201"].get("links") and operation.operation_id not in WITHOUT_RECORD
     ]
 
@@ -660,12 +660,12 @@ def prose_of_problems(document: Document) -> list[str]:
 
 
 ALL: tuple[Lint, ...] = (
-    described,
-    brief,
+    described_operations,
+    brief_descriptions,
     pages,
     documented_responses,
     parameters,
-    bounded,
+    bounded_inputs,
     numbers,
     closed_objects,
     complete_records,
@@ -681,10 +681,10 @@ ALL: tuple[Lint, ...] = (
     portable_patterns,
     twins,
     deprecations,
-    received,
-    secured,
+    callback_operations,
+    secured_operations,
     links,
-    followable,
+    followable_creations,
     examples,
     templates,
     prose_of_problems,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.contract.documents import Document, Documented, resolve
+from tests.contract.documents import Document, DocumentedOperation, resolve
 
 # The longest method, the version and the characters between the parts.
 _FRAME = len("DELETE ?&= HTTP/1.1")
@@ -15,7 +15,7 @@ _BYTES_OF_CHARACTER = 12
 _BYTES_OF_FORMAT = {"date": 10, "date-time": 60, "uuid": 36}
 
 
-def longest_request_line(document: Document, operation: Documented) -> int:
+def longest_request_line(document: Document, operation: DocumentedOperation) -> int:
     """The bytes of the longest request line that the schemas of the parameters allow."""
     parameters = [parameter for parameter in operation.parameters if parameter["in"] in ("path", "query")]
     lengths = (len(parameter["name"]) + 2 + _longest(document, parameter["schema"]) for parameter in parameters)

@@ -17,7 +17,7 @@ from tests.builders.api import Api, Organization, Reply
 from tests.builders.coupons import CouponBooks
 from tests.builders.partners import Partner, organization_key
 from tests.builders.tracking import Shop
-from tests.contract.documents import Documented, body_contents, operations, path_parameters
+from tests.contract.documents import DocumentedOperation, body_contents, operations, path_parameters
 
 DOCUMENT_KEY = "7c1d2e3f-4a5b-4c6d-9e8f-0a1b2c3d4e5f"
 MARKER = "only-the-first-tenant-has-this"
@@ -39,7 +39,7 @@ class Operation:
     """A documented operation, and a call of it as any caller."""
 
     surface: str
-    documented: Documented
+    documented: DocumentedOperation
 
     @property
     def name(self) -> str:
@@ -141,16 +141,16 @@ def other_organization(api: Api) -> Organization:
 @pytest.fixture(scope="module")
 def records(organization: Organization) -> dict[str, Any]:
     """The id or key of a record of the organization for each path parameter of the documents, by its name."""
-    created, administration = organization.created, organization.administration
+    defaults, administration = organization.defaults, organization.administration
     member = organization.member(f"{MARKER}-member")
     event_type = {"name": "Marked", "schemaType": "custom", "apiCode": MARKER}
     administration.post("/custom-event-types", event_type)
     campaign = administration.post("/campaigns", {"code": MARKER, "name": "Marked"})["campaign"]
     action = {"name": "Nothing", "rules": {}, "effects": {"items": []}, "status": "draft", "priority": 1}
     actions = f"/campaigns/{campaign['campaignId']}/actions"
-    program = administration.get(f"/loyalty-programs/{created.loyalty_program_id}")["loyaltyProgram"]
+    program = administration.get(f"/loyalty-programs/{defaults.loyalty_program_id}")["loyaltyProgram"]
     events = organization.integration.get(f"/members/{member['loyaltyMemberId']}/events")["results"]
-    wallet = f"/ledgers/{created.ledger_id}/wallets/{member['ledgerWalletId']}"
+    wallet = f"/ledgers/{defaults.ledger_id}/wallets/{member['ledgerWalletId']}"
     mint_result = administration.post(f"{wallet}/mint", {"amount": 1000}, expect=200)
     conditions = [{"field": "productCode", "operator": "equals", "value": MARKER}]
     matcher = administration.post(
@@ -199,7 +199,7 @@ def records(organization: Organization) -> dict[str, Any]:
     account = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     account["offlineAllowance"] = {"enabled": True, "maxAmount": 100}
     account["redemption"] = {"pointsPerUnit": 100, "currency": "EUR"}
-    administration.put(f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}", account)
+    administration.put(f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}", account)
     body = {"amount": 40, "systemUniqueKey": MARKER}
     allowances = f"/members/{member['loyaltyMemberId']}/offline-allowances"
     allowance = organization.integration.post(allowances, body)["offlineAllowance"]
@@ -230,9 +230,9 @@ def records(organization: Organization) -> dict[str, Any]:
         "badgeTrackingKey": badge_tracking["badgeTrackingKey"],
         "badgeTrackingIdentifier": badge_tracking["badgeTrackingId"],
         "walletId": member["ledgerWalletId"],
-        "ledgerId": created.ledger_id,
-        "ledgerAccountId": created.ledger_account_id,
-        "loyaltyProgramId": created.loyalty_program_id,
+        "ledgerId": defaults.ledger_id,
+        "ledgerAccountId": defaults.ledger_account_id,
+        "loyaltyProgramId": defaults.loyalty_program_id,
         "loyaltyProgramKey": program["loyaltyProgramKey"],
         "loyaltyTierId": program["defaultTierId"],
         "campaignId": campaign["campaignId"],

@@ -64,7 +64,7 @@ def test_the_parser_of_asyncapi_accepts_the_document_without_a_warning(tmp_path:
     node = npm.node()
     if node is None:
         pytest.skip("the parser needs Node")
-    modules = npm.installed(PARSER)
+    modules = npm.install_packages(PARSER)
     text = json.dumps(asyncapi.document())
     process = subprocess.run(
         [node, "-e", PARSE], input=text, cwd=modules.parent, capture_output=True, text=True, check=True

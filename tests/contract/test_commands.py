@@ -18,17 +18,17 @@ from tests.contract.documents import body_contents, operations, resolve
 
 def bodies() -> Iterator[Any]:
     """The operations whose bodies become one command: document, schema, body, and whether all fields are required."""
-    declared = all_operations()
+    declarations = all_operations()
     for surface in openapi.SURFACES:
         document = openapi.bundle(surface)
-        for documented in operations(document):
-            body = declared[documented.operation_id].bodies.get(surface)
+        for operation in operations(document):
+            body = declarations[operation.operation_id].bodies.get(surface)
             if isinstance(body, Body | Update):
-                [content] = body_contents(document, documented).values()
+                [content] = body_contents(document, operation).values()
                 schema = resolve(document, content["schema"])
-                requires_all_fields = isinstance(body, Body) or documented.method == "post"
+                requires_all_fields = isinstance(body, Body) or operation.method == "post"
                 for number, form in enumerate(schema.get("oneOf", [schema])):
-                    name = f"{surface}:{documented.operation_id}" + (f":{number}" if "oneOf" in schema else "")
+                    name = f"{surface}:{operation.operation_id}" + (f":{number}" if "oneOf" in schema else "")
                     yield pytest.param(document, resolve(document, form), body, requires_all_fields, id=name)
 
 
@@ -44,7 +44,7 @@ def test_a_command_has_the_fields_of_its_document(
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     }
     nullable_fields = {
-        wire for wire, declared in schema["properties"].items() if resolve(document, declared).get("nullable")
+        wire for wire, field_schema in schema["properties"].items() if resolve(document, field_schema).get("nullable")
     }
     # The fields that null clears, and whose attribute neither has a default nor accepts None.
     fields_without_none = {

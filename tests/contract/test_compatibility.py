@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import openapi
-from tests.contract.compatibility import bare, breaking_changes, released
+from tests.contract.compatibility import bare, breaking_changes, released_document
 from tests.contract.documents import Document, callbacks, operations
 
 CHANGELOG = (Path(__file__).parents[2] / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ def breaking_part_of_changelog() -> str:
 @pytest.mark.parametrize("surface", openapi.SURFACES)
 def test_breaking_changes_are_in_the_changelog(surface: str) -> None:
     entries = breaking_part_of_changelog()
-    changes = breaking_changes(released(surface), openapi.bundle(surface))
+    changes = breaking_changes(released_document(surface), openapi.bundle(surface))
     unlisted = [change for change in changes if change.split(": ")[0] not in entries]
     assert not unlisted, (
         f"Since the last release the {surface} document changed in ways that break programs. Take the change back, or "
@@ -40,7 +40,7 @@ def test_the_changelog_lists_only_actual_breaking_changes() -> None:
     places = {
         change.split(": ")[0]
         for surface in openapi.SURFACES
-        for change in breaking_changes(released(surface), openapi.bundle(surface))
+        for change in breaking_changes(released_document(surface), openapi.bundle(surface))
     }
     # An entry begins with the place in quotes.
     listed_places = re.findall(r"^- (`[^`]+`)", breaking_part_of_changelog(), re.M)
@@ -117,9 +117,9 @@ def _parameter(document: Document, name: str) -> dict[str, Any]:
     """The parameter of `listMembers`, which replaces a reference to a shared one, so that it can be changed."""
     parameters = _operation(document, "listMembers")["parameters"]
     for place, parameter in enumerate(parameters):
-        shared = document["components"]["parameters"].get(parameter.get("$ref", "").rsplit("/", 1)[-1], parameter)
-        if shared["name"] == name:
-            parameters[place] = dict(shared)
+        resolved = document["components"]["parameters"].get(parameter.get("$ref", "").rsplit("/", 1)[-1], parameter)
+        if resolved["name"] == name:
+            parameters[place] = dict(resolved)
             return parameters[place]
     raise AssertionError(f"listMembers has no parameter {name}")
 

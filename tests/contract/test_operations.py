@@ -194,13 +194,13 @@ def test_each_operation_has_a_handler_and_each_handler_an_operation() -> None:
 
 @pytest.mark.parametrize("key", DOCUMENTED, ids=lambda key: "-".join(key))
 def test_an_operation_is_documented_as_planned(key: tuple[str, str]) -> None:
-    plan, documented = PLANNED[key], DOCUMENTED[key]
+    plan, operation = PLANNED[key], DOCUMENTED[key]
     assert {
-        "tag": documented.operation["tags"],
-        "method": documented.method.upper(),
-        "path": documented.path,
-        "security": documented.operation["security"],
-        "success": documented.success,
+        "tag": operation.operation["tags"],
+        "method": operation.method.upper(),
+        "path": operation.path,
+        "security": operation.operation["security"],
+        "success": operation.success,
     } == {
         "tag": [plan["tag"]],
         "method": plan["method"],

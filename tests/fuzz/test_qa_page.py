@@ -15,7 +15,7 @@ import pytest
 
 import openapi
 from handlers.messages.validation import SERVER_PATTERN
-from tests.contract.documents import Document, Documented, body_contents, operations, reachable_schemas
+from tests.contract.documents import Document, DocumentedOperation, body_contents, operations, reachable_schemas
 from tests.fuzz.conftest import RunningServer
 from tests.fuzz.runs import Run, read_report
 
@@ -151,7 +151,7 @@ def _statuses(rule: dict[str, Any]) -> list[str]:
     return rule.get("checks", {}).get("positive_data_acceptance", {}).get("expected-statuses", [])
 
 
-def _has_stricter_pattern(document: Document, operation: Documented) -> bool:
+def _has_stricter_pattern(document: Document, operation: DocumentedOperation) -> bool:
     """True if the server has a pattern of its own for a text in the body of an operation."""
     roots = [(("body",), content["schema"]) for content in body_contents(document, operation).values()]
     return any(SERVER_PATTERN in schema for _, schema in reachable_schemas(document, roots))

@@ -104,12 +104,12 @@ class Client:
         return json.loads(text)
 
 
-def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
+def build_world(port: int, organization: Mapping[str, Any], token: str) -> World:
     """Fill the organization that `loyalty organizations create` returned as `created`."""
     call = Client(port, token)
-    home = f"/organizations/{created['organizationId']}"
-    ledger = f"{home}/ledgers/{created['ledgerId']}"
-    program = f"{home}/loyalty-programs/{created['loyaltyProgramId']}"
+    home = f"/organizations/{organization['organizationId']}"
+    ledger = f"{home}/ledgers/{organization['ledgerId']}"
+    program = f"{home}/loyalty-programs/{organization['loyaltyProgramId']}"
     members = [call("POST", f"{home}/members", {"loyaltyMemberId": name})["loyalMember"] for name in _NAMES]
     tiers = [
         call("POST", f"{program}/tiers", {"name": n, "active": True, "minRequiredPoints": p, "tierOrder": p})["tier"]
@@ -122,7 +122,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     )
     campaigns = [call("POST", f"{home}/campaigns", {"code": c, "name": c})["campaign"] for c in ("one", "two")]
     action = f"{home}/campaigns/{campaigns[0]['campaignId']}/actions"
-    actions = [call("POST", action, _action(created))["action"] for _ in range(2)]
+    actions = [call("POST", action, _action(organization))["action"] for _ in range(2)]
     for code in ("cup-returned", "cup-lost"):
         call("POST", f"{home}/custom-event-types", {"name": code, "apiCode": code, "schemaType": "custom"})
     mint, other_mint = (
@@ -130,12 +130,12 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         for name in ("ana", "bob-8")
     )
     wallet_ids = [mint["toWalletId"], other_mint["toWalletId"]]
-    posting = f"{ledger}/accounts/{created['ledgerAccountId']}/transactions"
+    posting = f"{ledger}/accounts/{organization['ledgerAccountId']}/transactions"
     posted_rows = [row for body in _postings(*wallet_ids) for row in call("POST", posting, body)["transactions"]]
     points = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     points["offlineAllowance"] = {"enabled": True, "maxAmount": 100}
     points["redemption"] = {"pointsPerUnit": 100, "currency": "EUR"}
-    call("PUT", f"{ledger}/accounts/{created['ledgerAccountId']}", points)
+    call("PUT", f"{ledger}/accounts/{organization['ledgerAccountId']}", points)
     redeemed_allowance, cancellable_allowance = (
         call("POST", f"/members/{name}/offline-allowances", {"amount": 1, "systemUniqueKey": f"app-{name}"})
         for name in ("ana", "bob-8")
@@ -209,7 +209,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     second_program = call(
         "POST",
         f"{home}/loyalty-programs",
-        {"ledgerId": created["ledgerId"], "description": "Spare", "setAsDefault": False},
+        {"ledgerId": organization["ledgerId"], "description": "Spare", "setAsDefault": False},
     )["loyaltyProgram"]
     users = [call("POST", f"{home}/users", _user(name))["user"] for name in ("reader", "changed", "removed")]
     groups = [
@@ -218,14 +218,14 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     ]
     portals = [call("POST", f"{home}/portals", {"name": n, "active": True})["portal"] for n in ("Corner", "Other")]
     ids = {
-        "organizationId": created["organizationId"],
+        "organizationId": organization["organizationId"],
         "loyaltyMemberId": members[0]["loyaltyMemberId"],
         "memberId": members[0]["memberId"],
-        "loyaltyProgramId": created["loyaltyProgramId"],
+        "loyaltyProgramId": organization["loyaltyProgramId"],
         "loyaltyProgramKey": first_program["loyaltyProgramKey"],
         "loyaltyTierId": tiers[0]["loyaltyTierId"],
-        "ledgerId": created["ledgerId"],
-        "ledgerAccountId": created["ledgerAccountId"],
+        "ledgerId": organization["ledgerId"],
+        "ledgerAccountId": organization["ledgerAccountId"],
         "walletId": mint["toWalletId"],
         "ledgerTransactionId": mint["ledgerTransactionId"],
         "campaignId": campaigns[0]["campaignId"],
@@ -329,7 +329,7 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
         "redemption": redemption_token,
         "campaign": campaigns[0]["campaignKey"],
         "tier": tiers[0]["loyaltyTierKey"],
-        "account": created["ledgerAccountKey"],
+        "account": organization["ledgerAccountKey"],
         "audience": audiences[0]["audienceKey"],
         "mission": missions[0]["missionKey"],
         "badge": badges[0]["badgeKey"],
@@ -345,8 +345,8 @@ def build_world(port: int, created: Mapping[str, Any], token: str) -> World:
     changeable["evaluateEvent"] = {"loyaltyEventKey": waiting_event["loyaltyEventKey"]}
     return World(
         token=token,
-        client_id=created["clientId"],
-        client_secret=created["clientSecret"],
+        client_id=organization["clientId"],
+        client_secret=organization["clientSecret"],
         ids=ids,
         changeable=changeable,
         keys=keys,
@@ -374,8 +374,11 @@ def _postings(giver: int, receiver: int) -> list[dict[str, Any]]:
     return [burn, burn, {**burn, "toWalletId": receiver}, *pending]
 
 
-def _action(created: Mapping[str, Any]) -> dict[str, Any]:
-    params = [{"id": "amount", "expression": "1"}, {"id": "ledgerAccountKey", "value": created["ledgerAccountKey"]}]
+def _action(organization: Mapping[str, Any]) -> dict[str, Any]:
+    params = [
+        {"id": "amount", "expression": "1"},
+        {"id": "ledgerAccountKey", "value": organization["ledgerAccountKey"]},
+    ]
     effects = {"items": [{"effectId": "mint-points", "params": params}]}
     return {"status": "running", "priority": 1, "rules": {"expression": CONDITIONS[0]}, "effects": effects}
 
@@ -408,9 +411,9 @@ def _gift(call: Client, home: str) -> tuple[Any, Any, list[Any]]:
     book = call("POST", f"{home}/coupon-books", {**_book("Gift"), "type": "single"})["couponBook"]
     [coupon] = call("POST", f"{home}/coupon-books/{book['couponBookId']}/coupons", {"codes": [GIFT]})["codes"]
     path = f"/members/ana/coupon-books/{book['couponBookKey']}"
-    assigned = call("POST", f"{path}/assign", {"amount": 1_000_000})["couponUsage"]
+    assignment = call("POST", f"{path}/assign", {"amount": 1_000_000})["couponUsage"]
     uses = [call("POST", f"{path}/use", {})["couponUsage"] for _ in range(20)]
-    return book, coupon, [assigned, *uses]
+    return book, coupon, [assignment, *uses]
 
 
 def _user(name: str) -> dict[str, Any]:

@@ -611,8 +611,8 @@ def test_a_changed_audience_is_seen_by_other_processes_at_their_next_event(shop,
 
     def effects_elsewhere():
         """The number of effects of an event that a process with its own cache evaluates."""
-        with monkeypatch.context() as patched:
-            patched.setattr(configuration, "_cache", cache_of_other_process)
+        with monkeypatch.context() as patch:
+            patch.setattr(configuration, "_cache", cache_of_other_process)
             return len(shop.track_one(event(member["loyaltyMemberId"]))["effects"])
 
     # The campaign of the VIPs.

@@ -139,7 +139,7 @@ def test_entries_of_a_batch_take_one_statement(organization):
         "amount": 1,
         "fromWalletId": None,
         "toWalletId": ana["ledgerWalletId"],
-        "ledgerAccountId": organization.created.ledger_account_id,
+        "ledgerAccountId": organization.defaults.ledger_account_id,
     }
     with count_statements(organization.api.engine) as statements:
         organization.administration.post("/ledger-transactions/batch", {"items": [mint] * 20}, expect=200)

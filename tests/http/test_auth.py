@@ -39,7 +39,7 @@ def ask(api):
 
 @pytest.fixture
 def credentials(organization):
-    return {"client_id": organization.created.client_id, "client_secret": organization.created.client_secret}
+    return {"client_id": organization.defaults.client_id, "client_secret": organization.defaults.client_secret}
 
 
 @pytest.fixture

@@ -31,9 +31,9 @@ def authorize(shop, body):
 
 def account_path(shop, account=None):
     """The path of the account, by default that of the default account."""
-    created = shop.organization.created
-    account_id = created.ledger_account_id if account is None else account["ledgerAccountId"]
-    return f"/ledgers/{created.ledger_id}/accounts/{account_id}"
+    defaults = shop.organization.defaults
+    account_id = defaults.ledger_account_id if account is None else account["ledgerAccountId"]
+    return f"/ledgers/{defaults.ledger_id}/accounts/{account_id}"
 
 
 def wallet_of(shop, member):

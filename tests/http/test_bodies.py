@@ -101,7 +101,7 @@ def no_warnings(caplog):
     assert [record.getMessage() for record in caplog.records] == []
 
 
-def nested(depth: int) -> bytes:
+def nested_arrays(depth: int) -> bytes:
     """Arrays, each the only item of the one around it."""
     return b"[" * depth + b"]" * depth
 
@@ -154,10 +154,10 @@ HOSTILE = {
     "a name twice, and as many escaped quotes": b'{"title": "a", "extra": 1, "extra": "\\u0022\\u0022"}',
     "a name twice next to a colon": b'{"title": "a:b", "extra": "c:d", "extra": 1}',
     # The beginning of 100,000 arrays, as long as a body may be.
-    "100,000 arrays": nested(100_000)[:20_000],
+    "100,000 arrays": nested_arrays(100_000)[:20_000],
     # The object adds a level to the maximum.
-    "201 levels": b'{"title": "a", "extra": ' + nested(MAX_DEPTH) + b"}",
-    "900 arrays": b'{"title": "a", "extra": ' + nested(900) + b"}",
+    "201 levels": b'{"title": "a", "extra": ' + nested_arrays(MAX_DEPTH) + b"}",
+    "900 arrays": b'{"title": "a", "extra": ' + nested_arrays(900) + b"}",
     "a trailing newline against a pattern": b'{"title": "a", "code": "abc\\n"}',
     "a day that does not exist": b'{"title": "a", "at": "2023-02-29T00:00:00Z"}',
     "a moment after the year 9999 in UTC": b'{"title": "a", "at": "9999-12-31T23:59:59-14:00"}',
@@ -226,8 +226,8 @@ def test_only_the_first_fault_of_a_body_with_many_long_numbers_is_reported(large
 
 def test_arrays_nested_too_deep_get_a_400(large_body_client, no_warnings):
     for depth in (100_000, 1_000, MAX_DEPTH + 1):
-        assert large_body_client("POST", "/v2/any", body=nested(depth)).status == 400
-    assert large_body_client("POST", "/v2/any", body=nested(MAX_DEPTH)).status == 200
+        assert large_body_client("POST", "/v2/any", body=nested_arrays(depth)).status == 400
+    assert large_body_client("POST", "/v2/any", body=nested_arrays(MAX_DEPTH)).status == 200
 
 
 @pytest.mark.parametrize(

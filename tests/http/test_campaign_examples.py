@@ -61,7 +61,7 @@ def exact(text: str) -> Any:
     return json.loads(text, parse_float=Decimal)
 
 
-def filled(text: str, values: dict[str, Any]) -> str:
+def insert_values(text: str, values: dict[str, Any]) -> str:
     """The text with its names in angle brackets replaced by their values."""
     return NAME.sub(lambda name: str(values[name[1]]), text)
 
@@ -86,15 +86,15 @@ def compare(page_value: Any, response: Any, values: dict[str, Any], place: str) 
 
 def initial_values(organization: Organization) -> dict[str, Any]:
     """The values of the names of records that every organization has."""
-    created = organization.created
-    path = f"/loyalty-programs/{created.loyalty_program_id}"
+    defaults = organization.defaults
+    path = f"/loyalty-programs/{defaults.loyalty_program_id}"
     program = organization.administration.get(path)["loyaltyProgram"]
     return {
         "organizationId": organization.id,
-        "loyaltyProgramId": created.loyalty_program_id,
+        "loyaltyProgramId": defaults.loyalty_program_id,
         "loyaltyProgramKey": program["loyaltyProgramKey"],
-        "ledgerId": created.ledger_id,
-        "ledgerAccountId": created.ledger_account_id,
+        "ledgerId": defaults.ledger_id,
+        "ledgerAccountId": defaults.ledger_account_id,
     }
 
 
@@ -157,9 +157,12 @@ def follow(organization: Organization, exchanges: list[Exchange]) -> None:
     api = Surface(organization.api.app, "", organization.token)
     values = initial_values(organization)
     for exchange in exchanges:
-        address, body = filled(exchange.path, values), exact(filled(exchange.body, values)) if exchange.body else None
+        address, body = (
+            insert_values(exchange.path, values),
+            exact(insert_values(exchange.body, values)) if exchange.body else None,
+        )
         path, _, query = address.removeprefix("/v2").partition("?")
-        headers = dict(line.split(": ") for line in filled(exchange.headers, values).splitlines())
+        headers = dict(line.split(": ") for line in insert_values(exchange.headers, values).splitlines())
         caller = api.with_token(None) if headers else api
         reply = caller.request(exchange.method, path, body, headers=headers, **dict(parse_qsl(query)))
         assert reply.status in expected_statuses(exchange.response), f"{exchange.method} {path}: {reply.text}"

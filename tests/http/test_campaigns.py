@@ -58,10 +58,10 @@ def new_code():
 
 def full_body(shop):
     """A campaign with all fields, in the form of the response."""
-    created = shop.organization.created
-    tiers = shop.administration.get(f"/loyalty-programs/{created.loyalty_program_id}/tiers")["results"]
+    defaults = shop.organization.defaults
+    tiers = shop.administration.get(f"/loyalty-programs/{defaults.loyalty_program_id}/tiers")["results"]
     return {
-        "loyaltyProgramId": created.loyalty_program_id,
+        "loyaltyProgramId": defaults.loyalty_program_id,
         "code": new_code(),
         "active": False,
         "name": "Point a peso",
@@ -84,7 +84,7 @@ def full_body(shop):
                 "type": "points",
                 "period": "yearly",
                 "limit": Decimal("18446744073708.123456"),
-                "ledgerAccountKey": created.ledger_account_key,
+                "ledgerAccountKey": defaults.ledger_account_key,
                 "sharedKey": None,
                 "locationLimits": {},
                 "alertShares": [80, 100],
@@ -238,7 +238,7 @@ def test_a_campaign_that_references_an_unknown_record_is_refused(administration,
 
 
 def test_records_of_another_organization_are_not_found(administration, other_organization):
-    foreign_records = other_organization.created
+    foreign_records = other_organization.defaults
     rule = {"scope": "member", "type": "points", "period": "daily", "limit": 1}
     for change, slug in (
         ({"loyaltyProgramId": foreign_records.loyalty_program_id}, "unknown-loyalty-program"),
@@ -285,7 +285,7 @@ def test_a_code_belongs_to_one_campaign_of_an_organization(administration, other
 def four_campaigns(api):
     """A shop and its campaigns, oldest first."""
     shop = Shop(api.organization())
-    program = shop.organization.created.loyalty_program_id
+    program = shop.organization.defaults.loyalty_program_id
     bodies = [
         {"code": "c", "name": "x", "type": "accrual", "tags": ["a", "b"], "validFrom": "2026-01-02T00:00:00Z"},
         {"code": "a", "name": "y", "type": "burn", "tags": ["b"], "validTo": "2026-01-02T00:00:00Z", "active": False},
@@ -321,7 +321,7 @@ def test_campaigns_are_listed_newest_first_in_pages(four_campaigns):
 
 def test_campaigns_can_be_filtered(four_campaigns):
     shop, _ = four_campaigns
-    program = shop.organization.created.loyalty_program_id
+    program = shop.organization.defaults.loyalty_program_id
     assert codes_in_list(shop, type="accrual") == ["b", "c"]
     assert codes_in_list(shop, type="none") == []
     assert codes_in_list(shop, tags="a") == ["d", "c"]
@@ -385,7 +385,7 @@ def test_an_action_is_stored_with_all_its_fields(shop, administration, campaign_
                 {
                     "effectId": "mint-points",
                     "params": [
-                        {"id": "ledgerAccountKey", "value": shop.organization.created.ledger_account_key},
+                        {"id": "ledgerAccountKey", "value": shop.organization.defaults.ledger_account_key},
                         {"id": "amount", "expression": "floor( order.total )"},
                         {"id": "expirationDate", "value": "2030-01-01T00:00:00Z"},
                         {"id": "recipient", "value": "sponsor"},
@@ -570,7 +570,7 @@ def test_no_value_of_a_parameter_causes_a_server_error(shop, administration, cam
 
 
 def test_a_literal_account_key_must_exist(administration, campaign_path, other_organization):
-    for key in (str(uuid.uuid4()), other_organization.created.ledger_account_key):
+    for key in (str(uuid.uuid4()), other_organization.defaults.ledger_account_key):
         body = running(mint(1, ledgerAccountKey=key))
         problem = administration.post(f"{campaign_path}/actions", body, expect=404)
         assert problem["type"] == "/problems/unknown-ledger-account"

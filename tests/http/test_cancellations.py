@@ -73,8 +73,8 @@ def test_cancelling_reverts_all_effects_of_the_event_and_reports_them(shop, memb
                 "ledgerTransactions": [
                     {
                         "ledgerTransactionId": transaction.ledger_transaction_id,
-                        "ledgerAccountId": shop.organization.created.ledger_account_id,
-                        "ledgerAccountKey": shop.organization.created.ledger_account_key,
+                        "ledgerAccountId": shop.organization.defaults.ledger_account_id,
+                        "ledgerAccountKey": shop.organization.defaults.ledger_account_key,
                         "transactionType": "mint",
                         "walletId": transaction.to_wallet_id,
                         "amount": 12,
@@ -208,7 +208,7 @@ def test_cancelling_skips_transactions_reverted_by_request(shop, member):
     shop.campaign(running(mint(10), mint(1)))
     tracked_event = shop.track_one(event(member))
     mint_of_10 = shop.rows("ledger_transactions", order="ledger_transaction_id")[0]
-    path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{mint_of_10.ledger_account_id}"
+    path = f"/ledgers/{shop.organization.defaults.ledger_id}/accounts/{mint_of_10.ledger_account_id}"
     shop.administration.post(f"{path}/transactions/{mint_of_10.ledger_transaction_id}/revert", {}, expect=200)
     [result] = cancel(shop, tracked_event["loyaltyEventKey"])["results"]
     assert [ledger_transaction["revertedAmount"] for ledger_transaction in result["ledgerTransactions"]] == [1]
@@ -349,8 +349,8 @@ def test_spent_points_of_a_cancelled_event_are_clawed_back_when_a_revert_gives_t
     shop.campaign(running(mint(50)))
     earning = shop.track_one(event(member))
     burn_id = shop.take(member, 30)["ledgerTransactionId"]
-    created = shop.organization.created
-    account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    defaults = shop.organization.defaults
+    account = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
     wallet = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
     # The burn and the hold use all 50 points.
     body = {"amount": 20, "fromWalletId": wallet, "toWalletId": None, "captureMethod": "manual"}

@@ -225,17 +225,19 @@ def scan(shop: CoffeeShop, name: str, at: datetime, member: str, locale: str) ->
 
 def in_order(documents: list[dict[str, Any]], sort: list[tuple[str, str]]) -> list[dict[str, Any]]:
     """Sort documents by fields, those without a value last; equal ones in the last direction, else newest first."""
-    ordered = list(documents) if sort and sort[-1][1] == "asc" else documents[::-1]
+    sorted_documents = list(documents) if sort and sort[-1][1] == "asc" else documents[::-1]
     for field, direction in reversed(sort):
 
         def value(document: dict[str, Any], field: str = field) -> Any:
             return document["attrs"].get(field) if field == "displayOrder" else document[field]
 
         documents_with_value = sorted(
-            (document for document in ordered if value(document) is not None), key=value, reverse=direction == "desc"
+            (document for document in sorted_documents if value(document) is not None),
+            key=value,
+            reverse=direction == "desc",
         )
-        ordered = documents_with_value + [document for document in ordered if value(document) is None]
-    return ordered
+        sorted_documents = documents_with_value + [document for document in sorted_documents if value(document) is None]
+    return sorted_documents
 
 
 @pytest.mark.slow

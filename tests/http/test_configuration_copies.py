@@ -89,7 +89,7 @@ def test_a_coupon_book_for_tiers_is_copied(shop, copy):
     target_shop = copy(shop)
     [target_book] = target_shop.integration.get("/coupon-books")["results"]
     target_tiers = target_shop.administration.get(
-        f"/loyalty-programs/{target_shop.organization.created.loyalty_program_id}/tiers"
+        f"/loyalty-programs/{target_shop.organization.defaults.loyalty_program_id}/tiers"
     )["results"]
     [silver] = [record for record in target_tiers if record["name"] == "Silver"]
     assert target_book["tierKeys"] == [silver["loyaltyTierKey"]]

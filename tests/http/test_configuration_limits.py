@@ -75,23 +75,23 @@ def test_a_configuration_above_its_limit_can_be_made_smaller(organization, size,
 
 def bodies_by_path(organization):
     """A body for each list to which a record of the configuration can be added."""
-    created, administration = organization.created, organization.administration
+    defaults, administration = organization.defaults, organization.administration
     campaign = {"code": "one", "name": "One", "active": True}
     campaign_id = administration.post("/campaigns", campaign)["campaign"]["campaignId"]
     condition = {"field": "categoryCode", "operator": "equals", "value": "hot"}
     minting = {"effectId": "mint-points", "params": [{"id": "amount", "value": 5}]}
     account = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     tier = {"name": "Gold", "active": True, "minRequiredPoints": 100, "tierOrder": 1}
-    program = {"ledgerId": created.ledger_id, "description": "Spare", "setAsDefault": False}
+    program = {"ledgerId": defaults.ledger_id, "description": "Spare", "setAsDefault": False}
     return {
         "/audiences": audience(0),
         "/badges": {"name": "B", "maxAmount": 1, "active": True},
         "/campaigns": {**campaign, "code": "two"},
         f"/campaigns/{campaign_id}/actions": {"effects": {"items": [minting]}, "status": "running", "priority": 1},
         "/custom-event-types": {"name": "Cup", "apiCode": "cup", "schemaType": "custom"},
-        f"/ledgers/{created.ledger_id}/accounts": account,
+        f"/ledgers/{defaults.ledger_id}/accounts": account,
         "/loyalty-programs": program,
-        f"/loyalty-programs/{created.loyalty_program_id}/tiers": tier,
+        f"/loyalty-programs/{defaults.loyalty_program_id}/tiers": tier,
         "/matchers": {
             "name": "Hot",
             "type": "item-matcher",
@@ -203,7 +203,7 @@ def test_an_organization_has_a_maximum_of_ledger_accounts_in_all_its_ledgers(org
     monkeypatch.setattr(ledger_accounts, "MAX_ACCOUNTS", 2)
     account = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     second_ledger_id = administration.post("/ledgers", {"name": "Second"}, expect=201)["ledger"]["ledgerId"]
-    paths = [f"/ledgers/{ledger_id}/accounts" for ledger_id in (organization.created.ledger_id, second_ledger_id)]
+    paths = [f"/ledgers/{ledger_id}/accounts" for ledger_id in (organization.defaults.ledger_id, second_ledger_id)]
     # The default ledger has one account from the beginning.
     record = administration.post(paths[1], account, expect=201)["ledgerAccount"]
     for path in paths:
@@ -221,7 +221,7 @@ def test_an_organization_has_a_maximum_of_loyalty_programs(organization, monkeyp
     administration = organization.administration
     assert loyalty_programs.MAX_PROGRAMS == 100
     monkeypatch.setattr(loyalty_programs, "MAX_PROGRAMS", 2)
-    program = {"ledgerId": organization.created.ledger_id, "description": "Spare", "setAsDefault": False}
+    program = {"ledgerId": organization.defaults.ledger_id, "description": "Spare", "setAsDefault": False}
     # An organization has one program from the beginning.
     record = administration.post("/loyalty-programs", program, expect=201)["loyaltyProgram"]
     refusal = administration.post("/loyalty-programs", program, expect=409)

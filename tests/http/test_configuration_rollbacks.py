@@ -113,8 +113,8 @@ def test_events_are_evaluated_by_the_committed_action_after_an_update_was_rolled
     def fail(calls, operation_id):
         raise RolledBack
 
-    with monkeypatch.context() as patched:
-        patched.setattr(dispatch, "write_entries", fail)
+    with monkeypatch.context() as patch:
+        patch.setattr(dispatch, "write_entries", fail)
         shop.administration.put(path, {**running(mint(5)), "status": "disabled"}, expect=500)
     assert [effect["status"] for effect in shop.track_one(event(member))["effects"]] == ["executed"]
     assert shop.balance(member) == 5

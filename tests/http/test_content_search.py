@@ -126,7 +126,9 @@ def within(document, field, minimum, maximum):
 
 def sort_documents(documents, keys):
     """Sort documents by fields, those without a value last; equal ones in the last direction, else newest first."""
-    ordered = sorted(documents, key=lambda document: document["place"], reverse=not keys or keys[-1][1] == "desc")
+    sorted_documents = sorted(
+        documents, key=lambda document: document["place"], reverse=not keys or keys[-1][1] == "desc"
+    )
     for field, direction in reversed(keys):
 
         def value(document, field=field):
@@ -135,11 +137,15 @@ def sort_documents(documents, keys):
             return moment(field_value) if field == "since" and field_value is not None else field_value
 
         documents_with_value = [
-            document for document in ordered if value(document) is not None and not isinstance(value(document), list)
+            document
+            for document in sorted_documents
+            if value(document) is not None and not isinstance(value(document), list)
         ]
         documents_with_value.sort(key=value, reverse=direction == "desc")
-        ordered = documents_with_value + [document for document in ordered if document not in documents_with_value]
-    return ordered
+        sorted_documents = documents_with_value + [
+            document for document in sorted_documents if document not in documents_with_value
+        ]
+    return sorted_documents
 
 
 def _one_or_two(*options):

@@ -103,13 +103,13 @@ def administration(organization):
 
 @pytest.fixture
 def program(organization):
-    path = f"/loyalty-programs/{organization.created.loyalty_program_id}"
+    path = f"/loyalty-programs/{organization.defaults.loyalty_program_id}"
     return organization.administration.get(path)["loyaltyProgram"]
 
 
 @pytest.fixture
 def tiers(organization):
-    path = f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers"
+    path = f"/loyalty-programs/{organization.defaults.loyalty_program_id}/tiers"
     # No member reaches these tiers.
     bodies = [{"name": name, "active": True, "minRequiredPoints": 10**9, "tierOrder": 9} for name in ("Gold", "Iron")]
     return [organization.administration.post(path, body)["tier"] for body in bodies]
@@ -119,7 +119,7 @@ def tiers(organization):
 def points(organization):
     """The account in which books take points: the default account, which has whole points."""
     [ledger] = organization.administration.get("/ledgers")["results"]
-    return {"ledgerKey": ledger["ledgerKey"], "ledgerAccountKey": organization.created.ledger_account_key}
+    return {"ledgerKey": ledger["ledgerKey"], "ledgerAccountKey": organization.defaults.ledger_account_key}
 
 
 def generated_fields(book):

@@ -164,7 +164,7 @@ def test_cancelling_reverts_uses_and_claws_coupons_back(shop, books):
 
 def default_account_key(shop):
     """The key of the account in which books take points."""
-    ledger = shop.organization.created.ledger_id
+    ledger = shop.organization.defaults.ledger_id
     return shop.administration.get(f"/ledgers/{ledger}/accounts")["results"][0]["ledgerAccountKey"]
 
 

@@ -29,7 +29,7 @@ def ana(organization):
 
 @pytest.fixture
 def points(organization):
-    return {"ledgerAccountKey": organization.created.ledger_account_key}
+    return {"ledgerAccountKey": organization.defaults.ledger_account_key}
 
 
 class BookOfMember:
@@ -63,7 +63,7 @@ class BookOfMember:
 
     def list_for_program(self, **query):
         """The list of the program for the member, restricted to the book."""
-        program = self.books.organization.created.loyalty_program_id
+        program = self.books.organization.defaults.loyalty_program_id
         path = f"/loyalty-programs/{program}/members/{self.member['memberId']}/coupon-books"
         return self.books.organization.administration.get(path, couponBookId=self.record["couponBookId"], **query)
 
@@ -199,7 +199,7 @@ def test_a_book_for_other_days_of_the_week_is_excluded(make_book):
 
 
 def test_books_for_other_tiers_or_audiences_are_excluded(make_book, shop):
-    path = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}/tiers"
+    path = f"/loyalty-programs/{shop.organization.defaults.loyalty_program_id}/tiers"
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10**9, "tierOrder": 9}
     tier = shop.administration.post(path, body)["tier"]
     audience = shop.administration.post("/audiences", {"matcherType": "null-matcher"})["audience"]
@@ -233,9 +233,9 @@ def test_the_totals_and_the_last_usage_of_a_book_are_those_of_the_member(make_bo
 
 
 def test_a_program_lists_its_own_books_and_books_without_a_program(make_book, books, organization):
-    path = f"/loyalty-programs/{organization.created.loyalty_program_id}"
+    path = f"/loyalty-programs/{organization.defaults.loyalty_program_id}"
     listing_program = organization.administration.get(path)["loyaltyProgram"]
-    body = {"ledgerId": organization.created.ledger_id, "description": "Other", "setAsDefault": False}
+    body = {"ledgerId": organization.defaults.ledger_id, "description": "Other", "setAsDefault": False}
     other_program = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]
     for program, expected_count in ((listing_program, 1), (other_program, 0)):
         book = make_book(loyaltyProgramKey=program["loyaltyProgramKey"], tags=["x"])

@@ -48,12 +48,12 @@ def organization(api):
 @pytest.fixture(scope="module")
 def keys(organization) -> Keys:
     """Keys that books may reference."""
-    administration, created = organization.administration, organization.created
+    administration, defaults = organization.administration, organization.defaults
     audiences = [administration.post("/audiences", {"matcherType": "null-matcher"})["audience"] for _ in range(2)]
-    path = f"/loyalty-programs/{created.loyalty_program_id}/tiers"
+    path = f"/loyalty-programs/{defaults.loyalty_program_id}/tiers"
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10**9, "tierOrder": 9}
     tiers = [administration.post(path, body)["tier"] for _ in range(2)]
-    program = administration.get(f"/loyalty-programs/{created.loyalty_program_id}")["loyaltyProgram"]
+    program = administration.get(f"/loyalty-programs/{defaults.loyalty_program_id}")["loyaltyProgram"]
     return {
         "audienceKeys": [audience["audienceKey"] for audience in audiences],
         "tierKeys": [tier["loyaltyTierKey"] for tier in tiers],
@@ -205,7 +205,7 @@ def test_lists_contain_the_books_that_match_every_filter(organization, keys, all
         conditions.pop(name, None)
     query = {name: value for name, (value, _) in conditions.items()}
     if query.pop("loyaltyProgramKey", None):
-        query["loyaltyProgramId"] = organization.created.loyalty_program_id
+        query["loyaltyProgramId"] = organization.defaults.loyalty_program_id
     expected_ids = [
         book["couponBookId"] for book in all_books if all(matches(book) for _, matches in conditions.values())
     ]

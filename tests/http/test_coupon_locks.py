@@ -189,7 +189,7 @@ def test_locks_count_against_quota_and_limits_of_periods(shop, books):
 
 
 def test_a_refused_use_keeps_the_lock(shop, books):
-    account = shop.organization.created.ledger_account_key
+    account = shop.organization.defaults.ledger_account_key
     price_settings = {"requiredPointsConfig": {"ledgerAccountKey": account}, "usageRequiredPoints": 3}
     ana = Holder(shop, books.make(type="codeless", maxCouponCount=1, **price_settings))
     lock = ana.lock(autoAssign=True)

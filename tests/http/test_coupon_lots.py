@@ -16,7 +16,7 @@ SHARED_CODES = {"single": ["ALL"], "codeless": []}
 @pytest.fixture
 def movable_clock(monkeypatch):
     """The clock of all calls, which a test can move forward."""
-    return clock.installed(monkeypatch)
+    return clock.install_clock(monkeypatch)
 
 
 class Member:

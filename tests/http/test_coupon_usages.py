@@ -103,7 +103,7 @@ def administration(organization):
 
 def point_prices(client, **prices):
     """Settings of a book that takes these numbers of points from the default account."""
-    account_key = client.organization.created.ledger_account_key
+    account_key = client.organization.defaults.ledger_account_key
     return {"requiredPointsConfig": {"ledgerAccountKey": account_key}, **prices}
 
 
@@ -254,7 +254,7 @@ def test_an_amount_whose_price_exceeds_the_maximum_of_points_is_refused(integrat
 
 
 def test_an_assignment_can_capture_a_pending_burn_as_its_price(client):
-    ledger, account = client.organization.created.ledger_id, client.organization.created.ledger_account_id
+    ledger, account = client.organization.defaults.ledger_id, client.organization.defaults.ledger_account_id
     book = client.book(**point_prices(client, assignmentRequiredPoints=10))
     member, other_member = client.member(points=30), client.member(points=30)
 
@@ -697,8 +697,8 @@ def test_a_usage_is_found_only_as_one_of_its_member(integration):
 
 def test_the_lists_and_totals_of_a_program_can_be_filtered(administration):
     surface = administration.organization.administration
-    program = administration.organization.created.loyalty_program_id
-    body = {"description": "", "setAsDefault": False, "ledgerId": administration.organization.created.ledger_id}
+    program = administration.organization.defaults.loyalty_program_id
+    body = {"description": "", "setAsDefault": False, "ledgerId": administration.organization.defaults.ledger_id}
     other_program = surface.post("/loyalty-programs", body)["loyaltyProgram"]["loyaltyProgramId"]
     program_key = surface.get(f"/loyalty-programs/{program}")["loyaltyProgram"]["loyaltyProgramKey"]
     member = administration.member()

@@ -49,7 +49,7 @@ class Store:
 
 @pytest.fixture
 def store(organization, monkeypatch):
-    shop, clock = Shop(organization), clocks.installed(monkeypatch)
+    shop, clock = Shop(organization), clocks.install_clock(monkeypatch)
     clock.wait(days=-DAYS_AGO)
     stars = shop.account(pointTrackingEnabled=True, expiresInMonths=36)
     to_stars = {"ledgerAccountKey": stars["ledgerAccountKey"]}
@@ -178,7 +178,7 @@ def event_id_of(shop, late_event):
 def read_reports(shop, date):
     """What the default account minted on the day of the order, and how many orders were counted on it."""
     day = {"sinceFrom": text_of(date - timedelta(hours=1)), "sinceTo": text_of(date + timedelta(hours=1))}
-    account = shop.organization.created.ledger_account_id
+    account = shop.organization.defaults.ledger_account_id
     mint_totals = shop.administration.get(f"/reports/ledger-accounts/{account}/totals", **day)
     order_count = shop.administration.get("/reports/event-count", eventType=ORDER_CREATED, **day)
     return mint_totals["result"]["totalAmount"], order_count["result"]["totalCount"]

@@ -716,7 +716,7 @@ LATER_STATUSES = {
 
 
 def test_an_order_is_stored_with_all_its_fields(shop, member):
-    program = shop.organization.created.loyalty_program_id
+    program = shop.organization.defaults.loyalty_program_id
     item = {
         "productCode": "flat-white",
         "description": "Flat white",
@@ -1017,7 +1017,7 @@ def test_points_minted_by_events_expire_by_the_settings_of_the_account_or_the_ef
 def test_points_without_an_account_key_go_to_the_account_of_the_program(shop, member):
     stars = shop.account(alias="stars")
     program = {
-        "ledgerId": shop.organization.created.ledger_id,
+        "ledgerId": shop.organization.defaults.ledger_id,
         "description": "Second",
         "setAsDefault": False,
         "active": True,

@@ -89,7 +89,7 @@ class TestRounding:
         assert lots_of(points, ana) == {"2026-02-10T09:00:00Z": 100, "2026-12-31T23:00:00Z": 1}
 
     def test_a_rounding_without_months_and_an_unknown_time_zone_are_refused(self, clock):
-        path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
+        path = f"/ledgers/{clock.organization.defaults.ledger_id}/accounts"
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
 
         def faults(**settings):
@@ -198,7 +198,7 @@ class TestTiers:
         assert lots_of(points, ana) == {"2025-03-31T22:00:00Z": 2, None: 1}
 
     def test_unknown_and_repeated_tiers_are_refused(self, clock, tiers):
-        path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
+        path = f"/ledgers/{clock.organization.defaults.ledger_id}/accounts"
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
         unknown_tier = [{"loyaltyTierKey": "00000000-0000-4000-8000-000000000000", "months": 1}]
         problem = clock.organization.administration.post(path, {**body, "tierExpirations": unknown_tier}, expect=404)

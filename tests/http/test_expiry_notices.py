@@ -262,7 +262,7 @@ class TestNotices:
         assert program.run_job() == 0
 
     def test_invalid_settings_are_refused(self, clock):
-        path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
+        path = f"/ledgers/{clock.organization.defaults.ledger_id}/accounts"
 
         def places(**notices):
             """The pointers of the faults of an account with these notices."""

@@ -65,9 +65,9 @@ def test_exported_members_can_be_imported_unchanged(api, organization):
     tier_expires_at = (datetime.now(UTC) + timedelta(days=30)).strftime("%Y-%m-%dT%H:%M:%SZ")
     target_organization = api.organization()
     # The export names the tier, because its program has another id in the target organization.
-    assert organization.created.loyalty_program_id != target_organization.created.loyalty_program_id
+    assert organization.defaults.loyalty_program_id != target_organization.defaults.loyalty_program_id
     for tenant in (organization, target_organization):
-        path = f"/loyalty-programs/{tenant.created.loyalty_program_id}/tiers"
+        path = f"/loyalty-programs/{tenant.defaults.loyalty_program_id}/tiers"
         tenant.administration.post(path, gold)
     organization.member("ana", profile=PROFILE, publicLoyaltyMemberId="A-1", customAttributes={"a": {"b": 1.5}})
     organization.member("ben", active=False, notifications={"push": False}, referralCode="FRIEND")
@@ -282,7 +282,7 @@ def test_exported_records_of_members_can_be_imported_unchanged(api, organization
 def test_exported_events_are_those_that_the_server_did_not_emit(organization, shop):
     # Gold requires the 5 points that the campaign mints, so the event of the client causes an event of the server.
     tier = {"name": "Gold", "active": True, "minRequiredPoints": 5, "tierOrder": 1}
-    program = f"/loyalty-programs/{organization.created.loyalty_program_id}"
+    program = f"/loyalty-programs/{organization.defaults.loyalty_program_id}"
     gold = organization.administration.post(f"{program}/tiers", tier)["tier"]
     shop.campaign(running(mint(5)), eventType=GENERIC)
     member = organization.member("ana")
@@ -827,8 +827,8 @@ def test_an_export_fails_on_a_system_error(jobs, organization, monkeypatch, capl
         yield
 
     path = jobs.begin()
-    with monkeypatch.context() as patched:
-        patched.setitem(write.ROWS, "members", failing_rows)
+    with monkeypatch.context() as patch:
+        patch.setitem(write.ROWS, "members", failing_rows)
         jobs.write()
     assert (jobs.get(path)["status"], jobs.get(path)["error"]) == (
         "failed",

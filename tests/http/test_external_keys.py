@@ -21,15 +21,15 @@ def records(request, organization):
 def test_a_record_is_shown_with_its_key_and_found_by_it(records):
     lower_case, upper_case = records.create("one", externalKey="a:1"), records.create("two", externalKey="A:1")
     record_without_key, record_with_null = records.create("three"), records.create("four", externalKey=None)
-    keys = {records.identity(record): record["externalKey"] for record in records.listed(limit=25)}
+    keys = {records.identity(record): record["externalKey"] for record in records.find_all(limit=25)}
     assert keys[records.identity(lower_case)] == "a:1"
     assert keys[records.identity(upper_case)] == "A:1"
     assert keys[records.identity(record_without_key)] is None
     assert keys[records.identity(record_with_null)] is None
-    [matching_record] = records.listed(externalKey="a:1")
+    [matching_record] = records.find_all(externalKey="a:1")
     assert records.identity(matching_record) == records.identity(lower_case)
     # A part of a key finds nothing.
-    assert records.listed(externalKey="a") == []
+    assert records.find_all(externalKey="a") == []
 
 
 def test_a_key_in_use_is_refused_only_for_records_of_the_same_kind(organization, records):
@@ -39,7 +39,7 @@ def test_a_key_in_use_is_refused_only_for_records_of_the_same_kind(organization,
     assert (response.status, response.json["type"]) == (409, TAKEN)
     assert "early-bird" in response.json["detail"]
     # The refused record was not stored.
-    [matching_record] = records.listed(externalKey="early-bird")
+    [matching_record] = records.find_all(externalKey="early-bird")
     assert records.identity(matching_record) == records.identity(early_bird)
     late_bird = records.create("two", externalKey="late-bird")
     if name in UPDATABLE:
@@ -64,7 +64,7 @@ def test_children_of_different_records_cannot_have_the_same_key(organization):
     club = programs.create("Club")
     tiers_of_club = KeyedRecords(organization, tiers.kind, {"loyaltyProgramId": club["loyaltyProgramId"]})
     assert tiers_of_club.add("Gold", externalKey="gold").json["type"] == TAKEN
-    assert tiers_of_club.listed(externalKey="gold") == []
+    assert tiers_of_club.find_all(externalKey="gold") == []
 
 
 @pytest.mark.parametrize("name", UPDATABLE)
@@ -79,7 +79,7 @@ def test_a_key_is_kept_changed_and_cleared_by_updates(organization, name):
     assert records.update(record, externalKey=None)["externalKey"] is None
     # So is the key b.
     assert records.update(second_record, externalKey="b")["externalKey"] == "b"
-    [matching_record] = records.listed(externalKey="b")
+    [matching_record] = records.find_all(externalKey="b")
     assert records.identity(matching_record) == records.identity(second_record)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders import missions
 from tests.builders.campaigns import effect, mint
-from tests.builders.clock import installed
+from tests.builders.clock import install_clock
 from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, event, order, running
 
@@ -151,7 +151,7 @@ def test_days_of_the_week_follow_the_clock_of_the_store_and_limits_that_of_the_c
 
 
 def test_the_hours_of_a_campaign_apply_to_the_date_of_an_event_and_not_to_its_arrival(shop, ana, monkeypatch):
-    clock = installed(monkeypatch)
+    clock = install_clock(monkeypatch)
     # 22:00 in Madrid, after the happy hours.
     ten_in_the_evening = datetime(2030, 7, 3, 20, 0, tzinfo=UTC)
     clock.wait(seconds=(ten_in_the_evening - clock.now()).total_seconds())
@@ -192,7 +192,7 @@ def test_a_dry_run_explains_the_local_time(shop, ana):
 @pytest.fixture
 def clock(monkeypatch):
     """The clock at 14:30 in Madrid, on a Wednesday in summer."""
-    clock = installed(monkeypatch)
+    clock = install_clock(monkeypatch)
     clock.wait(seconds=(datetime(2030, 7, 3, 12, 30, tzinfo=UTC) - clock.now()).total_seconds())
     return clock
 

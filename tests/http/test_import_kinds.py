@@ -45,7 +45,7 @@ def book(shop, name="Flat white", book_type="list", **more):
 
 def price_settings(shop):
     """Settings of a book whose assignments cost 50 points."""
-    path = f"/ledgers/{shop.organization.created.ledger_id}/accounts"
+    path = f"/ledgers/{shop.organization.defaults.ledger_id}/accounts"
     [account] = shop.administration.get(path)["results"]
     config = {"ledgerAccountKey": account["ledgerAccountKey"]}
     return {"assignmentRequiredPoints": 50, "requiredPointsConfig": config}

@@ -310,7 +310,7 @@ def test_an_import_causes_events_only_on_request(imports, shop):
 def test_dates_are_days_in_the_time_zone_of_the_organization(imports, shop):
     # A member joins at the beginning of the day in Madrid; tiers and points expire at its end.
     shop.administration.put("", {"defaultLocale": "en", "timezone": "Europe/Madrid"})
-    program = shop.organization.created.loyalty_program_id
+    program = shop.organization.defaults.loyalty_program_id
     gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
     shop.administration.post(f"/loyalty-programs/{program}/tiers", gold)
     job = imports.run("loyaltyMemberId,joinedAt,tier,tierExpiresAt\nana,2026-01-15,Gold,2040-07-15\n")
@@ -324,7 +324,7 @@ def test_dates_are_days_in_the_time_zone_of_the_organization(imports, shop):
 
 
 def test_tiers_are_imported_with_their_expiry(imports, shop):
-    program = shop.organization.created.loyalty_program_id
+    program = shop.organization.defaults.loyalty_program_id
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
     gold = shop.administration.post(f"/loyalty-programs/{program}/tiers", body)["tier"]
     until, key = in_days(30), gold["loyaltyTierKey"]
@@ -427,7 +427,7 @@ def test_balances_with_the_same_key_are_imported_once(imports, shop):
 
 
 def test_tiers_follow_imported_points_and_cause_events_only_on_request(imports, shop):
-    program = shop.organization.created.loyalty_program_id
+    program = shop.organization.defaults.loyalty_program_id
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
     gold = shop.administration.post(f"/loyalty-programs/{program}/tiers", body)["tier"]
     shop.member(loyaltyMemberId="ana")
@@ -702,7 +702,7 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_rows(imports,
 
 
 def test_new_members_with_tiers_are_inserted_once_and_not_locked(imports, shop):
-    program = shop.organization.created.loyalty_program_id
+    program = shop.organization.defaults.loyalty_program_id
     gold = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
     shop.administration.post(f"/loyalty-programs/{program}/tiers", gold)
     path, importer = imports.queue("loyaltyMemberId,tier\nana,Gold\nben,Gold\n"), imports.importer

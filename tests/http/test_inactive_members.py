@@ -79,9 +79,9 @@ def test_points_of_an_inactive_member_can_only_move_by_wallet(shop, member):
     problem = shop.administration.post(f"{path}/mint", {**mint_of_5, "amount": 6}, expect=409)
     assert problem["type"] == "/problems/key-reused"
     assert shop.balance(member) == 5
-    created = shop.organization.created
-    ledger, wallet = f"/ledgers/{created.ledger_id}", record["ledgerWalletId"]
-    account = f"{ledger}/accounts/{created.ledger_account_id}"
+    defaults = shop.organization.defaults
+    ledger, wallet = f"/ledgers/{defaults.ledger_id}", record["ledgerWalletId"]
+    account = f"{ledger}/accounts/{defaults.ledger_account_id}"
     mint_by_wallet = {"amount": 3, "fromWalletId": None, "toWalletId": wallet}
     shop.administration.post(f"{account}/transactions", mint_by_wallet)
     shop.administration.post(f"{account}/wallets/{wallet}/burn", {"amount": 1}, expect=200)
@@ -212,8 +212,8 @@ def test_points_moved_by_wallet_cause_no_effects_for_an_inactive_member(shop, me
     # The effect would be these 7 points.
     shop.campaign(running(mint(7)), eventType="ledger-transaction-created")
     record = deactivate(shop, member)["loyaltyMember"]
-    created = shop.organization.created
-    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+    defaults = shop.organization.defaults
+    path = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}/transactions"
     body = {"amount": 3, "fromWalletId": None, "toWalletId": record["ledgerWalletId"]}
     shop.administration.post(path, body)
     assert shop.balance(member) == 3

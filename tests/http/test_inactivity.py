@@ -317,7 +317,7 @@ class TestActivities:
         assert expire_points(clock.organization.api.engine, clock.organization.id).amounts == {}
 
     def test_policies_have_defaults_and_only_one_kind_per_account(self, clock):
-        path = f"/ledgers/{clock.organization.created.ledger_id}/accounts"
+        path = f"/ledgers/{clock.organization.defaults.ledger_id}/accounts"
         body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
 
         def problem_of(*policies, expect):

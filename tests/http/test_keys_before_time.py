@@ -14,7 +14,7 @@ from tests.builders.tracking import GENERIC, Shop, event
 
 @pytest.fixture
 def clock(monkeypatch):
-    return clocks.installed(monkeypatch)
+    return clocks.install_clock(monkeypatch)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_repeated_coupon_calls_return_their_result_after_the_expiry(shop, reques
 
 
 def test_repeated_ledger_calls_return_their_result_after_the_expiry(shop, request_now_and_later, clock):
-    ledger, wallet = shop.organization.created.ledger_id, shop.organization.member()["ledgerWalletId"]
+    ledger, wallet = shop.organization.defaults.ledger_id, shop.organization.member()["ledgerWalletId"]
     path = f"/ledgers/{ledger}/wallets/{wallet}/mint"
     account = shop.account(pointTrackingEnabled=True)["ledgerAccountId"]
     body = {"amount": 5, "expirationDate": clock.moment(days=1)}

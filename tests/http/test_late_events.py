@@ -25,7 +25,7 @@ def shop(organization):
 
 @pytest.fixture
 def clock(monkeypatch):
-    return clocks.installed(monkeypatch)
+    return clocks.install_clock(monkeypatch)
 
 
 @pytest.fixture

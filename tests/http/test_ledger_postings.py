@@ -416,11 +416,11 @@ def test_points_of_a_wallet_can_be_burned_by_its_path(points, overdrawable):
 
 
 def test_points_can_be_minted_into_a_wallet_by_its_path(organization):
-    administration, created = organization.administration, organization.created
+    administration, defaults = organization.administration, organization.defaults
     wallet = organization.member()["ledgerWalletId"]
-    path = f"/ledgers/{created.ledger_id}/wallets/{wallet}/mint"
+    path = f"/ledgers/{defaults.ledger_id}/wallets/{wallet}/mint"
     [row] = administration.post(path, {"amount": 4, **DETAILS}, expect=200)["transactions"]
-    assert row["ledgerAccountId"] == created.ledger_account_id
+    assert row["ledgerAccountId"] == defaults.ledger_account_id
     assert (row["transactionType"], row["toWalletId"], row["updatedBalance"]) == ("mint", wallet, 4)
     assert {name: row[name] for name in DETAILS} == DETAILS
     assert administration.post(path, {"amount": 4, **DETAILS}, expect=200)["transactions"] == [row]
@@ -428,7 +428,7 @@ def test_points_can_be_minted_into_a_wallet_by_its_path(organization):
     for past_date in ("2020-01-01T00:00:00Z", datetime.now(UTC).isoformat()):
         problem = administration.post(path, {"amount": 1, "expirationDate": past_date}, expect=400)
         assert [error["pointer"] for error in problem["errors"]] == ["/expirationDate"]
-    administration.post(f"/ledgers/{created.ledger_id}/wallets/{2**60}/mint", {"amount": 1}, expect=404)
+    administration.post(f"/ledgers/{defaults.ledger_id}/wallets/{2**60}/mint", {"amount": 1}, expect=404)
 
 
 def test_a_mint_expires_on_its_expiration_date(organization):

@@ -23,8 +23,8 @@ def administration(organization):
 @pytest.fixture
 def path(organization):
     """The transactions of the default account."""
-    created = organization.created
-    return f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+    defaults = organization.defaults
+    return f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}/transactions"
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def raw(api, organization):
 
     def work(do):
         with api.engine.begin() as db:
-            return do(RawLedger(db, organization.created))
+            return do(RawLedger(db, organization.defaults))
 
     return work
 
@@ -63,7 +63,7 @@ def test_a_row_has_every_field_of_its_transaction(organization, administration, 
     wallet, burn = raw(mint_and_burn)
     response = administration.get(path)
     assert (response["totalCount"], response["page"], response["limit"]) == (2, 0, 25)
-    account = administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"][0]
+    account = administration.get(f"/ledgers/{organization.defaults.ledger_id}/accounts")["results"][0]
     assert response["results"][0] == {
         "ledgerTransactionId": burn,
         "ledgerTransactionDetailIndex": 0,
@@ -344,8 +344,8 @@ def test_the_list_of_a_member_has_the_rows_of_the_members_wallet_on_all_accounts
 
 def test_rows_of_another_organization_are_not_listed(organization, other_organization, raw):
     raw(lambda ledger: ledger.mint(ledger.wallet(), 10, tags=["a"], system_unique_key="mine"))
-    created = other_organization.created
-    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+    defaults = other_organization.defaults
+    path = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}/transactions"
     administration = other_organization.administration
     assert administration.get(path, tags="a")["results"] == []
     assert administration.get(path, systemUniqueKey="mine")["results"] == []

@@ -29,7 +29,7 @@ def administration(organization):
 @pytest.fixture
 def accounts(organization):
     """The path of the default ledger's accounts."""
-    return f"/ledgers/{organization.created.ledger_id}/accounts"
+    return f"/ledgers/{organization.defaults.ledger_id}/accounts"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def raw(api, organization):
 
     def work(do):
         with api.engine.begin() as db:
-            return do(RawLedger(db, organization.created))
+            return do(RawLedger(db, organization.defaults))
 
     return work
 
@@ -105,7 +105,7 @@ def test_an_account_is_created_with_every_property(organization, administration,
     ledger = administration.get("/ledgers")["results"][0]
     assert account == {
         **body,
-        "ledgerId": organization.created.ledger_id,
+        "ledgerId": organization.defaults.ledger_id,
         "ledgerKey": ledger["ledgerKey"],
         "ledgerAccountId": account["ledgerAccountId"],
         "ledgerAccountKey": str(uuid.UUID(account["ledgerAccountKey"])),
@@ -384,7 +384,7 @@ def test_an_account_cannot_start_tracking_points_while_transactions_are_pending(
 
 def test_a_wallet_without_transactions_has_zero_balances_and_no_dates(organization, administration, accounts, raw):
     wallet = raw(lambda ledger: ledger.wallet())
-    record = administration.get(f"{accounts}/{organization.created.ledger_account_id}/wallets/{wallet}")["wallet"]
+    record = administration.get(f"{accounts}/{organization.defaults.ledger_account_id}/wallets/{wallet}")["wallet"]
     ledger = administration.get("/ledgers")["results"][0]
     account = administration.get(accounts)["results"][0]
     assert record == {
@@ -423,7 +423,7 @@ def test_a_wallet_shows_its_stored_balances(organization, administration, accoun
         return wallet
 
     wallet = raw(store_wallet)
-    record = administration.get(f"{accounts}/{organization.created.ledger_account_id}/wallets/{wallet}")["wallet"]
+    record = administration.get(f"{accounts}/{organization.defaults.ledger_account_id}/wallets/{wallet}")["wallet"]
     stored_values = {
         "currentBalance": MAX_AMOUNT,
         "pendingDebitBalance": 3,
@@ -450,7 +450,7 @@ def test_a_wallet_has_one_entry_for_each_account_of_its_ledger(organization, adm
 
     wallet = raw(open_accounts)
     administration.post("/ledgers", {"name": "Other"})
-    wallets = administration.get(f"/ledgers/{organization.created.ledger_id}/wallets/{wallet}")["wallets"]
+    wallets = administration.get(f"/ledgers/{organization.defaults.ledger_id}/wallets/{wallet}")["wallets"]
     assert [(w["ledgerAccountName"], w["currentBalance"], w["isDefaultAccount"]) for w in wallets] == [
         ("Points", 0, True),
         ("Stars", Decimal("12.5"), False),
@@ -507,9 +507,9 @@ def test_an_idle_balance_expires_except_for_the_points_on_hold(administration, a
 
 def test_accounts_and_wallets_are_found_only_in_the_path_of_their_ledger(organization, administration, raw):
     other_ledger_id = administration.post("/ledgers", {"name": "Other"})["ledger"]["ledgerId"]
-    account = organization.created.ledger_account_id
+    account = organization.defaults.ledger_account_id
     wallet, wallet_of_other_ledger = raw(lambda ledger: (ledger.wallet(), ledger.wallet(other_ledger_id)))
-    default_ledger_id = organization.created.ledger_id
+    default_ledger_id = organization.defaults.ledger_id
     administration.get(f"/ledgers/{default_ledger_id}/wallets/{wallet}")
     administration.get(f"/ledgers/{other_ledger_id}/wallets/{wallet}", expect=404)
     administration.get(f"/ledgers/{other_ledger_id}/accounts/{account}/wallets/{wallet_of_other_ledger}", expect=404)
@@ -519,11 +519,11 @@ def test_accounts_and_wallets_are_found_only_in_the_path_of_their_ledger(organiz
 
 
 def test_accounts_of_another_organization_are_not_found(organization, other_organization):
-    foreign_records = other_organization.created
+    foreign_records = other_organization.defaults
     foreign_accounts = f"/ledgers/{foreign_records.ledger_id}/accounts"
     organization.administration.get(foreign_accounts, expect=404)
     organization.administration.post(foreign_accounts, STARS, expect=404)
-    path = f"/ledgers/{organization.created.ledger_id}/accounts/{foreign_records.ledger_account_id}"
+    path = f"/ledgers/{organization.defaults.ledger_id}/accounts/{foreign_records.ledger_account_id}"
     organization.administration.put(path, STARS, expect=404)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import openapi
 from handlers.call import ADMINISTRATION, INTEGRATION
-from tests.contract.documents import Documented, operations, path_parameters, resolve
+from tests.contract.documents import DocumentedOperation, operations, path_parameters, resolve
 
 # Parameters that need other parameters.
 _NEED_OTHERS = {"cursor"}
@@ -17,18 +17,18 @@ _KEY = "00000000-0000-4000-8000-000000000000"
 _ORDERS = re.compile(r"\^\(([A-Za-z|]+)\)\(")
 
 
-def _is_list(documented: Documented) -> bool:
+def _is_list(operation: DocumentedOperation) -> bool:
     """True for a list that needs no ids of records, except that of a member."""
-    names = {parameter["name"] for parameter in documented.parameters if parameter["in"] == "query"}
-    ids_in_path = path_parameters(documented.path) - {"organizationId", "loyaltyMemberId"}
-    return documented.method == "get" and {"page", "limit"} <= names and not ids_in_path
+    names = {parameter["name"] for parameter in operation.parameters if parameter["in"] == "query"}
+    ids_in_path = path_parameters(operation.path) - {"organizationId", "loyaltyMemberId"}
+    return operation.method == "get" and {"page", "limit"} <= names and not ids_in_path
 
 
 LISTS = [
-    pytest.param(surface, documented, id=f"{surface}-{documented.operation_id}")
+    pytest.param(surface, operation, id=f"{surface}-{operation.operation_id}")
     for surface in (INTEGRATION, ADMINISTRATION)
-    for documented in operations(openapi.bundle(surface))
-    if _is_list(documented)
+    for operation in operations(openapi.bundle(surface))
+    if _is_list(operation)
 ]
 
 
@@ -49,14 +49,14 @@ def _values_to_try(document: dict[str, Any], schema: dict[str, Any]) -> list[Any
     return schema.get("enum") or [formats.get(schema.get("format", ""), "text")]
 
 
-@pytest.mark.parametrize(("surface", "documented"), LISTS)
-def test_a_list_accepts_every_parameter_that_is_documented_for_it(organization, surface, documented):
+@pytest.mark.parametrize(("surface", "operation"), LISTS)
+def test_a_list_accepts_every_parameter_that_is_documented_for_it(organization, surface, operation):
     caller, document = getattr(organization, surface), openapi.bundle(surface)
-    path = re.sub("^/organizations/{organizationId}", "", documented.path)
+    path = re.sub("^/organizations/{organizationId}", "", operation.path)
     if "{loyaltyMemberId}" in path:
         path = path.replace("{loyaltyMemberId}", organization.member()["loyaltyMemberId"])
     problems = {}
-    for parameter in documented.parameters:
+    for parameter in operation.parameters:
         name = parameter["name"]
         if parameter["in"] != "query" or name in _NEED_OTHERS:
             continue

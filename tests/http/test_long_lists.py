@@ -48,8 +48,8 @@ class Lists:
         self.names = {
             "member": "ana",
             "memberId": member["memberId"],
-            "ledgerId": organization.created.ledger_id,
-            "accountId": organization.created.ledger_account_id,
+            "ledgerId": organization.defaults.ledger_id,
+            "accountId": organization.defaults.ledger_account_id,
             "couponBookKey": book["couponBookKey"],
             "couponBookId": book["couponBookId"],
             "triggerId": trigger["triggerId"],

@@ -14,9 +14,9 @@ def body(organization):
         "name": "Bean Club",
         "description": "Points for every coffee.",
         "active": True,
-        "ledgerId": organization.created.ledger_id,
-        "tierPointsLedgerAccountId": organization.created.ledger_account_id,
-        "mainLedgerAccountId": organization.created.ledger_account_id,
+        "ledgerId": organization.defaults.ledger_id,
+        "tierPointsLedgerAccountId": organization.defaults.ledger_account_id,
+        "mainLedgerAccountId": organization.defaults.ledger_account_id,
         "setAsDefault": False,
     }
 
@@ -48,7 +48,7 @@ def test_a_program_is_created_with_every_property(organization, body, create):
 
 
 def test_missing_fields_of_a_program_have_defaults(organization):
-    body = {"ledgerId": organization.created.ledger_id, "description": "", "setAsDefault": False}
+    body = {"ledgerId": organization.defaults.ledger_id, "description": "", "setAsDefault": False}
     program = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]
     unset_fields = ("name", "tierPointsLedgerAccountId", "mainLedgerAccountId", "mainPortalId", "defaultTierId")
     assert [program[name] for name in unset_fields] == [None] * 5
@@ -58,7 +58,7 @@ def test_missing_fields_of_a_program_have_defaults(organization):
 def test_a_new_program_can_become_the_default_one(organization, create):
     program = create(setAsDefault=True)
     assert program["setAsDefault"] is True
-    former_default = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
+    former_default = organization.administration.get(f"/loyalty-programs/{organization.defaults.loyalty_program_id}")
     assert former_default["loyaltyProgram"]["setAsDefault"] is False
     organization_record = organization.administration.get("")["organization"]
     assert organization_record["defaultLoyaltyProgramId"] == program["loyaltyProgramId"]
@@ -111,7 +111,7 @@ def test_records_that_a_program_names_must_exist(organization, body, create, fie
 
 
 def test_records_of_another_organization_are_unknown(organization, other_organization, body):
-    administration, foreign_records = organization.administration, other_organization.created
+    administration, foreign_records = organization.administration, other_organization.defaults
     for field, value in (
         ("ledgerId", foreign_records.ledger_id),
         ("mainLedgerAccountId", foreign_records.ledger_account_id),
@@ -132,7 +132,7 @@ def test_the_accounts_of_a_program_must_belong_to_its_ledger(organization, body)
 
 def test_the_default_tier_of_a_program_must_be_one_of_its_tiers(organization, body, create):
     program = create()
-    default_program = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
+    default_program = organization.administration.get(f"/loyalty-programs/{organization.defaults.loyalty_program_id}")
     tier_of_default_program = default_program["loyaltyProgram"]["defaultTierId"]
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
     problem = organization.administration.put(path, {**body, "defaultTierId": tier_of_default_program}, expect=404)
@@ -140,7 +140,7 @@ def test_the_default_tier_of_a_program_must_be_one_of_its_tiers(organization, bo
 
 
 def test_programs_are_listed_filtered_and_ordered(organization, create):
-    default_id = organization.created.loyalty_program_id
+    default_id = organization.defaults.loyalty_program_id
     inactive_program, active_program = create(name="B", active=False), create(name="A")
     inactive_id, active_id = inactive_program["loyaltyProgramId"], active_program["loyaltyProgramId"]
 
@@ -168,7 +168,7 @@ def test_paging_of_the_list_is_deprecated(organization, create):
     # Newest first, so the second page has the default program.
     reply = organization.administration.request("GET", "/loyalty-programs", limit=1, page=1)
     [listed_program] = reply.json["loyaltyPrograms"]
-    assert listed_program["loyaltyProgramId"] == organization.created.loyalty_program_id
+    assert listed_program["loyaltyProgramId"] == organization.defaults.loyalty_program_id
     assert reply.headers["Deprecation"].startswith("@")
     assert organization.administration.get("/loyalty-programs", page=7) == {"loyaltyPrograms": []}
     assert "Deprecation" not in organization.administration.request("GET", "/loyalty-programs").headers

@@ -247,8 +247,8 @@ def test_other_processes_use_a_changed_matcher_from_their_next_event_on(shop, ad
 
     def effects_in_other_process(category):
         """The effects of an order that a process with a cache of its own evaluates."""
-        with monkeypatch.context() as patched:
-            patched.setattr(configuration, "_cache", other_cache)
+        with monkeypatch.context() as patch:
+            patch.setattr(configuration, "_cache", other_cache)
             return shop.track_one(order(member, 1, items=items_of(category)))["effects"]
 
     assert effects_in_other_process("hot")

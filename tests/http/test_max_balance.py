@@ -31,8 +31,8 @@ def member(shop):
 
 def set_max_balance(shop, max_balance):
     """Give the default account a maximum balance; returns the account."""
-    created = shop.organization.created
-    path = f"/ledgers/{created.ledger_id}/accounts"
+    defaults = shop.organization.defaults
+    path = f"/ledgers/{defaults.ledger_id}/accounts"
     [account] = [a for a in shop.administration.get(path)["results"] if a["isDefaultAccount"]]
     body = {name: account[name] for name in ("name", "active", "isRevolving", "chainSyncEnabled")}
     response = shop.administration.put(
@@ -56,9 +56,9 @@ def test_an_effect_mints_up_to_the_maximum_minus_balance_and_pending_points(shop
     """With a balance of 900 and 60 pending points, at most 1,000 leave 40 of 100 points."""
     set_max_balance(shop, 1000)
     shop.give(member, 900)
-    created, wallet = shop.organization.created, wallet_of(shop, member)
+    defaults, wallet = shop.organization.defaults, wallet_of(shop, member)
     body = {"amount": 60, "fromWalletId": None, "toWalletId": wallet, "captureMethod": "manual"}
-    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    path = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
     hold_id = shop.administration.post(f"{path}/transactions", body)["transactions"][0]["ledgerTransactionId"]
     shop.campaign(running(mint(100), mint(1)), eventType=GENERIC)
     [dry_result] = shop.track(event(member), executionMode="dryRun")
@@ -124,8 +124,8 @@ def test_requests_above_the_maximum_are_refused(shop, member, way):
     shop.give(member, 70)
     ben = shop.member()
     shop.give(ben, 50)
-    created, wallet = shop.organization.created, wallet_of(shop, member)
-    account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    defaults, wallet = shop.organization.defaults, wallet_of(shop, member)
+    account = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
 
     def credit(amount, *, is_refused):
         """Credit an amount to the member in the way of the test; return the response."""
@@ -135,10 +135,10 @@ def test_requests_above_the_maximum_are_refused(shop, member, way):
             path = f"/members/by-loyalty-member-id/{member}/mint"
             return shop.administration.post(path, {"amount": amount}, expect=409 if is_refused else 200)
         if way == "wallet":
-            path = f"/ledgers/{created.ledger_id}/wallets/{wallet}/mint"
+            path = f"/ledgers/{defaults.ledger_id}/wallets/{wallet}/mint"
             return shop.administration.post(path, {"amount": amount}, expect=409 if is_refused else 200)
         if way == "batch":
-            item = {"ledgerId": created.ledger_id, "ledgerAccountId": created.ledger_account_id, **movement}
+            item = {"ledgerId": defaults.ledger_id, "ledgerAccountId": defaults.ledger_account_id, **movement}
             return shop.administration.post("/ledger-transactions/batch", {"items": [item]}, expect=200)
         return shop.administration.post(f"{account}/transactions", movement, expect=409 if is_refused else 201)
 
@@ -155,8 +155,8 @@ def test_a_transfer_to_be_captured_counts_towards_the_maximum_at_once(shop, memb
     set_max_balance(shop, 100)
     ben = shop.member()
     shop.give(ben, 100)
-    created = shop.organization.created
-    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+    defaults = shop.organization.defaults
+    path = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}/transactions"
     wallets = {"fromWalletId": wallet_of(shop, ben), "toWalletId": wallet_of(shop, member)}
     shop.administration.post(path, {"amount": 60, **wallets, "captureMethod": "manual"})
     shop.administration.post(path, {"amount": 40, **wallets, "captureMethod": "manual"})
@@ -181,8 +181,8 @@ def test_reverts_and_imports_and_a_lowered_maximum_leave_balances_above_the_maxi
     shop.give(member, 100)
     burn = shop.take(member, 60)
     shop.give(member, 60)
-    created = shop.organization.created
-    path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+    defaults = shop.organization.defaults
+    path = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}/transactions"
     shop.administration.post(f"{path}/{burn['ledgerTransactionId']}/revert", {}, expect=200)
     assert shop.balance(member) == 100 + 60
     balances_import = Imports(shop.organization).run("loyaltyMemberId,amount\nana,200\n", kind="balances")

@@ -340,17 +340,17 @@ def test_responses_are_cached_for_15_minutes(shop, clock):
 
 def test_the_cache_has_a_maximum_number_of_responses_and_of_bytes(shop, clock):
     # Two responses of 10 bytes fit, a third one or a response of 26 bytes does not.
-    cached = member_documents._CachedResponse(NOW, b"x" * 10, "tag")
+    cached_response = member_documents._CachedResponse(NOW, b"x" * 10, "tag")
     cache = ResponseCache(max_responses=3, max_bytes=25)
     for key in range(5):
-        cache.store(key, cached)
+        cache.store(key, cached_response)
     # The responses that were stored last are kept.
     assert [key for key in range(5) if cache.find(key, NOW)] == [3, 4]
     cache.store(9, member_documents._CachedResponse(NOW, b"x" * 26, "tag"))
     assert cache.find(9, NOW) is None
     # The response that was used last is kept, so that 5 replaces 4.
-    assert cache.find(3, NOW) is cached
-    cache.store(5, cached)
+    assert cache.find(3, NOW) is cached_response
+    cache.store(5, cached_response)
     assert [key for key in range(6) if cache.find(key, NOW)] == [3, 5]
 
 

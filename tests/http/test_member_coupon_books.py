@@ -30,13 +30,13 @@ def ana(organization):
 @pytest.fixture
 def price_in_points(organization):
     """The requiredPointsConfig of books whose price is in points of the default account."""
-    return {"ledgerAccountKey": organization.created.ledger_account_key}
+    return {"ledgerAccountKey": organization.defaults.ledger_account_key}
 
 
 @pytest.fixture
 def tier(organization):
     """A tier that no member reaches by points."""
-    path = f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers"
+    path = f"/loyalty-programs/{organization.defaults.loyalty_program_id}/tiers"
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10**9, "tierOrder": 9}
     return organization.administration.post(path, body)["tier"]
 
@@ -150,7 +150,7 @@ def test_a_book_is_excluded_by_tier_audience_and_condition(books, ana, shop, tie
     ]
     shop.administration.patch(f"/audiences/{audience['audienceId']}/members", {"add": [member_id]})
     assert reasons_and_check_list(books, ana, book) == ["coupon-book-tier", "coupon-book-condition"]
-    program = shop.administration.get(f"/loyalty-programs/{shop.organization.created.loyalty_program_id}")
+    program = shop.administration.get(f"/loyalty-programs/{shop.organization.defaults.loyalty_program_id}")
     path = f"/members/{ana}/loyalty-programs/{program['loyaltyProgram']['loyaltyProgramKey']}/tier"
     shop.integration.put(path, {"loyaltyTierKey": tier["loyaltyTierKey"]})
     assert reasons_and_check_list(books, ana, book) == []

@@ -50,7 +50,7 @@ class Scan:
             code=f"code-{number}" if number % 2 else None,
             type=pick(TYPES),
             tags=[tag for tag in TAGS if pick((True, False))],
-            loyaltyProgramId=pick((None, self.shop.organization.created.loyalty_program_id)),
+            loyaltyProgramId=pick((None, self.shop.organization.defaults.loyalty_program_id)),
             eventType=ORDER_CREATED,
             goalCount=pick((1, 2, 3)),
             maxRepetitions=pick((1, 2, 100)),
@@ -97,8 +97,8 @@ class Scan:
             "validTo": pick((None, text_of(self.now + timedelta(days=last_day)))),
             "audienceId": pick((None, None, *self.audiences)),
         }
-        fixed = ("organizationId", "missionId", "missionKey", "createdAt", "updatedAt")
-        mission_body = {name: value for name, value in mission.items() if name not in fixed} | changes
+        unchanged_fields = ("organizationId", "missionId", "missionKey", "createdAt", "updatedAt")
+        mission_body = {name: value for name, value in mission.items() if name not in unchanged_fields} | changes
         return self.shop.administration.put(f"/missions/{mission['missionId']}", mission_body)["mission"]
 
     def matches(self, mission: dict[str, Any], query: dict[str, Any]) -> bool:
@@ -143,7 +143,7 @@ class Scan:
         """One to three of the filters, with values that some missions have."""
         pick, mission = self.random.choice, self.random.choice(self.missions)
         values = {
-            "loyaltyProgramId": self.shop.organization.created.loyalty_program_id,
+            "loyaltyProgramId": self.shop.organization.defaults.loyalty_program_id,
             "type": pick(("visits", "orders")),
             "codes": ",".join(f"code-{self.random.randrange(24)}" for _ in range(6)),
             "tags": ",".join(self.random.sample(TAGS, pick((1, 2)))),

@@ -152,9 +152,9 @@ def test_unassigning_a_tier_that_follows_the_points_reports_no_event(shop, tiers
 
 
 def test_unassigning_the_tier_of_a_second_program_leaves_only_the_default_tier_of_the_first(shop, tiers, member):
-    created = shop.organization.created
-    body = {"ledgerId": created.ledger_id, "description": "Second", "setAsDefault": False}
-    body["tierPointsLedgerAccountId"] = created.ledger_account_id
+    defaults = shop.organization.defaults
+    body = {"ledgerId": defaults.ledger_id, "description": "Second", "setAsDefault": False}
+    body["tierPointsLedgerAccountId"] = defaults.ledger_account_id
     program = shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]
     tiers_path = f"/loyalty-programs/{program['loyaltyProgramId']}/tiers"
     body = {"name": "Star", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
@@ -432,7 +432,7 @@ def test_the_job_applies_changed_thresholds_if_it_evaluates_everyone(shop, tiers
 
 def test_an_inactive_program_moves_no_tiers(shop, tiers, member):
     body = {name: tiers.program[name] for name in ("ledgerId", "description", "defaultTierId")}
-    body |= {"tierPointsLedgerAccountId": shop.organization.created.ledger_account_id, "setAsDefault": True}
+    body |= {"tierPointsLedgerAccountId": shop.organization.defaults.ledger_account_id, "setAsDefault": True}
     shop.administration.put(f"/loyalty-programs/{tiers.program['loyaltyProgramId']}", {**body, "active": False})
     # Gold needs 500 points.
     shop.give(member, 600)

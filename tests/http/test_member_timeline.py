@@ -233,7 +233,7 @@ def test_points_with_a_key_like_a_generated_one_are_reported_as_requested(shop):
 
 def test_the_revert_of_a_mint_that_waits_reports_cancelled_points(shop):
     ana = shop.member()
-    points = Points(shop.organization, {"ledgerAccountId": shop.organization.created.ledger_account_id})
+    points = Points(shop.organization, {"ledgerAccountId": shop.organization.defaults.ledger_account_id})
 
     def mint_and_revert(amount, **terms):
         """Mint points and revert the mint; return its id."""

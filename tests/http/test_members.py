@@ -77,9 +77,9 @@ def ana(integration):
 
 def default_tier(organization):
     """The entry about the default tier in the record of a member."""
-    program = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
+    program = organization.administration.get(f"/loyalty-programs/{organization.defaults.loyalty_program_id}")
     return {
-        "loyaltyProgramId": organization.created.loyalty_program_id,
+        "loyaltyProgramId": organization.defaults.loyalty_program_id,
         "loyaltyTierId": program["loyaltyProgram"]["defaultTierId"],
         "expiresAt": None,
     }
@@ -91,7 +91,7 @@ def without_balances(member):
 
 
 def test_a_member_is_enrolled_with_every_property(organization, integration, ana):
-    created = organization.created
+    defaults = organization.defaults
     assert ana == {
         **ANA,
         "organizationId": organization.id,
@@ -99,8 +99,8 @@ def test_a_member_is_enrolled_with_every_property(organization, integration, ana
         "tiers": [default_tier(organization)],
         "tierStatus": [
             {
-                "loyaltyProgramId": created.loyalty_program_id,
-                "loyaltyProgramKey": created.loyalty_program_key,
+                "loyaltyProgramId": defaults.loyalty_program_id,
+                "loyaltyProgramKey": defaults.loyalty_program_key,
                 "tier": ana["tierStatus"][0]["tier"],
                 "isManual": False,
                 "tierHold": None,
@@ -115,8 +115,8 @@ def test_a_member_is_enrolled_with_every_property(organization, integration, ana
         "onChain": {"wallets": []},
         "ledgerBalances": [
             {
-                "ledgerId": created.ledger_id,
-                "ledgerAccountId": created.ledger_account_id,
+                "ledgerId": defaults.ledger_id,
+                "ledgerAccountId": defaults.ledger_account_id,
                 "walletId": ana["ledgerWalletId"],
                 "balance": 0,
                 "pending": 0,
@@ -163,7 +163,7 @@ def test_the_administration_enrols_with_wallets_of_blockchains(administration):
 
 
 def test_a_member_has_no_tier_if_the_default_program_has_no_default_tier(organization, integration, administration):
-    body = {"ledgerId": organization.created.ledger_id, "description": "", "setAsDefault": True}
+    body = {"ledgerId": organization.defaults.ledger_id, "description": "", "setAsDefault": True}
     administration.post("/loyalty-programs", body)
     assert integration.post("/members", {"loyaltyMemberId": "ana"})["loyaltyMember"]["tiers"] == []
 
@@ -177,13 +177,13 @@ def test_a_member_is_read_and_updated_with_its_balances(organization, integratio
 
 
 def test_a_read_returns_the_same_member_as_an_update(organization, integration, administration, ana):
-    program = {"ledgerId": organization.created.ledger_id, "description": "", "setAsDefault": False}
+    program = {"ledgerId": organization.defaults.ledger_id, "description": "", "setAsDefault": False}
     second_program = administration.post("/loyalty-programs", program)["loyaltyProgram"]["loyaltyProgramId"]
     tier_body = {"name": "Silver", "active": True, "minRequiredPoints": 500, "tierOrder": 1}
     silver = administration.post(f"/loyalty-programs/{second_program}/tiers", tier_body)["tier"]["loyaltyTierId"]
     body = {"loyaltyTierId": silver, "expiresAt": (datetime.now(UTC) + timedelta(days=1)).isoformat()}
     administration.put(f"/members/{ana['memberId']}/loyalty-programs/{second_program}/tier", body)
-    accounts = f"/ledgers/{organization.created.ledger_id}/accounts"
+    accounts = f"/ledgers/{organization.defaults.ledger_id}/accounts"
     for name, active in (("Stars", True), ("Moons", False)):
         account = {"name": name, "active": active, "isRevolving": True, "chainSyncEnabled": False}
         administration.post(accounts, {**account, "isDefaultAccount": active})
@@ -202,7 +202,7 @@ def test_a_read_returns_the_same_member_as_an_update(organization, integration, 
 
 
 def test_a_member_is_returned_without_balances_if_no_account_is_active(organization, integration, administration, ana):
-    account = f"/ledgers/{organization.created.ledger_id}/accounts/{organization.created.ledger_account_id}"
+    account = f"/ledgers/{organization.defaults.ledger_id}/accounts/{organization.defaults.ledger_account_id}"
     inactive = {"name": "Points", "active": False, "isRevolving": True, "chainSyncEnabled": False}
     administration.put(account, inactive)
     member = integration.get("/members/ana-7")["loyaltyMember"]
@@ -628,7 +628,7 @@ def test_searches_are_filtered_and_ordered(organization, administration, three_m
 
 def test_searches_are_filtered_by_program_and_tier(organization, other_organization, administration, three_members):
     first_tier = default_tier(organization)
-    body = {"ledgerId": organization.created.ledger_id, "description": "Second", "setAsDefault": True}
+    body = {"ledgerId": organization.defaults.ledger_id, "description": "Second", "setAsDefault": True}
     program = administration.post("/loyalty-programs", body)["loyaltyProgram"]["loyaltyProgramId"]
     tier_body = {"name": "New", "active": True, "minRequiredPoints": 0, "tierOrder": 1, "isDefault": True}
     new_tier = administration.post(f"/loyalty-programs/{program}/tiers", tier_body)["tier"]
@@ -654,7 +654,7 @@ def test_searches_are_filtered_by_program_and_tier(organization, other_organizat
     assert list_rows(loyaltyTierId=first_tier["loyaltyTierId"], loyaltyTierKey=new_tier["loyaltyTierKey"]) == []
     assert list_rows(loyaltyTierKey=uuid.uuid4()) == []
     assert list_rows(loyaltyTierId=default_tier(other_organization)["loyaltyTierId"]) == []
-    assert list_rows(loyaltyProgramId=other_organization.created.loyalty_program_id) == []
+    assert list_rows(loyaltyProgramId=other_organization.defaults.loyalty_program_id) == []
 
 
 def test_the_tiers_of_a_member_in_a_program_are_listed(organization, other_organization, administration, ana):
@@ -671,11 +671,11 @@ def test_the_tiers_of_a_member_in_a_program_are_listed(organization, other_organ
     for order in ("loyaltyTierId", "createdAt,desc", "expiresAt,asc"):
         assert administration.get(address, order=order) == expected_page
     assert administration.get(address, page=1, limit=1) == {**expected_page, "page": 1, "limit": 1, "results": []}
-    body = {"ledgerId": organization.created.ledger_id, "description": "Second", "setAsDefault": False}
+    body = {"ledgerId": organization.defaults.ledger_id, "description": "Second", "setAsDefault": False}
     program = administration.post("/loyalty-programs", body)["loyaltyProgram"]["loyaltyProgramId"]
     empty_page = administration.get(f"/members/{ana['memberId']}/loyalty-programs/{program}/tiers")
     assert (empty_page["totalCount"], empty_page["results"]) == (0, [])
-    foreign_program_id = other_organization.created.loyalty_program_id
+    foreign_program_id = other_organization.defaults.loyalty_program_id
     administration.get(f"/members/{ana['memberId']}/loyalty-programs/{foreign_program_id}/tiers", expect=404)
     problem = administration.get(address, order="memberId", expect=400)
     assert [fault["parameter"] for fault in problem["errors"]] == ["order"]
@@ -717,11 +717,11 @@ def test_the_number_of_statements_of_a_list_does_not_depend_on_the_number_of_mem
 def test_the_balances_on_which_tiers_depend_are_read_for_some_members_at_a_time(
     organization, administration, monkeypatch
 ):
-    created, sizes = organization.created, []
+    defaults, sizes = organization.defaults, []
     account = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False, "expiresInMonths": 12}
-    administration.put(f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}", account)
-    path = f"/loyalty-programs/{created.loyalty_program_id}"
-    program = {"ledgerId": created.ledger_id, "description": "", "setAsDefault": True}
+    administration.put(f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}", account)
+    path = f"/loyalty-programs/{defaults.loyalty_program_id}"
+    program = {"ledgerId": defaults.ledger_id, "description": "", "setAsDefault": True}
     administration.put(path, {**program, "tierPolicy": {"basis": "balance", "period": "lifetime"}})
     administration.post(f"{path}/tiers", {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 2})
     ids = [organization.member()["memberId"] for _ in range(5)]

@@ -302,7 +302,7 @@ class TestRewards:
         """Six times 5 points are paid first; 4 coupons for 7 points each cost 28 of the 30 points."""
         books = CouponBooks(shop.organization)
         [ledger] = shop.administration.get("/ledgers")["results"]
-        account_key = shop.organization.created.ledger_account_key
+        account_key = shop.organization.defaults.ledger_account_key
         points_config = {"ledgerKey": ledger["ledgerKey"], "ledgerAccountKey": account_key}
         book = books.make(type="codeless", requiredPointsConfig=points_config, **limits)
         mission = create(shop, goalCount=1, pointsAccrual=5, couponBookKey=book["couponBookKey"])

@@ -42,7 +42,7 @@ class TestRecords:
     @pytest.fixture
     def full_body(self, shop):
         """The body of a mission with all fields."""
-        administration, created = shop.administration, shop.organization.created
+        administration, defaults = shop.administration, shop.organization.defaults
         campaign = administration.post("/campaigns", {"code": "c", "name": "C"})["campaign"]["campaignId"]
         audience = administration.post("/audiences", {"matcherType": "list-matcher"})["audience"]["audienceId"]
         matcher = administration.post("/matchers", {"name": "Latte", "type": "item-matcher", "matcher": LATTE})[
@@ -51,7 +51,7 @@ class TestRecords:
         account = shop.account(pointTrackingEnabled=True, decimals=2)
         return body(
             campaignId=campaign,
-            loyaltyProgramId=created.loyalty_program_id,
+            loyaltyProgramId=defaults.loyalty_program_id,
             shortDescription="Short",
             description="Long",
             pictureUrl="https://cdn.example.com/m.png",
@@ -71,7 +71,7 @@ class TestRecords:
             periodLimit=2,
             goalCount=1_000_000_000,
             pointsAccrual=12.25,
-            ledgerId=created.ledger_id,
+            ledgerId=defaults.ledger_id,
             ledgerAccountId=account["ledgerAccountId"],
             badgeKey=new_badge(shop),
             couponBookKey=CouponBooks(shop.organization).make()["couponBookKey"],
@@ -101,7 +101,7 @@ class TestRecords:
         assert "inlineMatcher" not in mission
 
     def test_missions_are_listed_by_all_filters(self, shop):
-        program = shop.organization.created.loyalty_program_id
+        program = shop.organization.defaults.loyalty_program_id
         create(shop, name="B", code="one", type="visits", tags=["a", "b"], loyaltyProgramId=program)
         create(shop, name="A", code="two", type="orders", tags=["a"], active=False)
         create(shop, name="C", tags=["b"])

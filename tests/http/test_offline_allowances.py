@@ -39,8 +39,8 @@ class Till:
 
     @property
     def account_path(self) -> str:
-        created = self.shop.organization.created
-        return f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+        defaults = self.shop.organization.defaults
+        return f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
 
     def allow(self, policy: Any, expect: int = 200, **settings: Any) -> Any:
         """Change the allowance policy of the account; return the account, or the problem of another status."""
@@ -110,7 +110,7 @@ class Till:
 @pytest.fixture
 def till(organization, monkeypatch):
     """A till with the policy POLICY, whose member has 100 points."""
-    shop, clock = Shop(organization), clocks.installed(monkeypatch)
+    shop, clock = Shop(organization), clocks.install_clock(monkeypatch)
     till = Till(shop, clock, shop.member())
     till.allow(POLICY)
     shop.give(till.member, 100)
@@ -131,7 +131,7 @@ def test_an_allowance_puts_its_amount_on_hold(till):
         "offlineAllowanceId": allowance["offlineAllowanceId"],
         "offlineAllowanceKey": allowance["offlineAllowanceKey"],
         "amount": 40,
-        "ledgerAccountKey": till.shop.organization.created.ledger_account_key,
+        "ledgerAccountKey": till.shop.organization.defaults.ledger_account_key,
         "status": "open",
         "expiresAt": allowance["expiresAt"],
         "heldUntil": allowance["heldUntil"],
@@ -496,7 +496,7 @@ def test_points_that_expire_during_a_hold_expire_when_it_ends(till):
     till.clock.wait(hours=47)
     assert (till.balance_and_available, till.spendable()) == ((30, 30), 30)
     days = till.shop.administration.get(
-        f"/ledgers/{till.shop.organization.created.ledger_id}/wallets/{wallet}/daily-balances",
+        f"/ledgers/{till.shop.organization.defaults.ledger_id}/wallets/{wallet}/daily-balances",
         fromDate=till.clock.now().date().isoformat(),
         toDate=till.clock.now().date().isoformat(),
     )["results"]

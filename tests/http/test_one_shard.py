@@ -36,6 +36,6 @@ def test_calls_about_a_member_are_executed_by_one_shard(settings):
             call()
         for path in READS:
             shop.integration.get(f"/members/ana{path}".format(**badge))
-        program = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}"
+        program = f"/loyalty-programs/{shop.organization.defaults.loyalty_program_id}"
         for path in ADMINISTRATION_READS:
             shop.administration.get(path.format(memberId=member_id_of(shop, "ana"), program=program))

@@ -65,7 +65,7 @@ def test_a_missing_body_equals_an_empty_object(organization):
     integration.patch(f"/coupon-books/{book['couponBookKey']}", None)
     key = shop.track_one(event("ana"))["loyaltyEventKey"]
     assert integration.post(f"/events/{key}/cancel", expect=200)["executionMode"] == "full"
-    program = organization.created.loyalty_program_id
+    program = organization.defaults.loyalty_program_id
     tier_path = f"/members/{record['memberId']}/loyalty-programs/{program}/tier"
     tiers_before = integration.get("/members/ana")["loyaltyMember"]["tiers"]
     administration.put(tier_path, None)

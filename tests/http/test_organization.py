@@ -7,12 +7,12 @@ def test_an_organization_is_read_by_its_id(organization):
     record = organization.administration.get("")["organization"]
     assert record == {
         "organizationId": organization.id,
-        "organizationKey": organization.created.organization_key,
+        "organizationKey": organization.defaults.organization_key,
         "environment": "live",
         "name": "Corner Coffee",
         "description": None,
         "pictureUrl": None,
-        "defaultLoyaltyProgramId": organization.created.loyalty_program_id,
+        "defaultLoyaltyProgramId": organization.defaults.loyalty_program_id,
         "subscriptionLevel": "not-initialized",
         "subscriptionExpirationDate": None,
         "paymentProcessorCustomerId": None,
@@ -37,7 +37,7 @@ def test_a_malformed_id_is_refused_with_400_and_another_organization_with_403(ap
 
 
 def test_an_update_changes_every_property(organization):
-    program_body = {"ledgerId": organization.created.ledger_id, "description": "Another one", "setAsDefault": False}
+    program_body = {"ledgerId": organization.defaults.ledger_id, "description": "Another one", "setAsDefault": False}
     program = organization.administration.post("/loyalty-programs", program_body)["loyaltyProgram"]
     body = {
         "name": "Corner Coffee & Cake",
@@ -103,7 +103,7 @@ def test_the_default_locale_must_be_one_of_the_new_or_kept_locales(organization)
 
 
 def test_the_default_program_must_belong_to_the_organization(organization, other_organization):
-    for program_id in (other_organization.created.loyalty_program_id, 2**63 - 1):
+    for program_id in (other_organization.defaults.loyalty_program_id, 2**63 - 1):
         body = {"defaultLocale": "en", "name": "Changed", "defaultLoyaltyProgramId": program_id}
         problem = organization.administration.put("", body, expect=404)
         assert problem["type"] == "/problems/unknown-loyalty-program"

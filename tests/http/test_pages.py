@@ -80,8 +80,8 @@ def test_the_response_to_a_request_with_the_current_etag_of_a_document_is_304(se
     client, _ = server
     path = "/v2/integration/openapi.json"
     tag = page(client, path).headers["etag"]
-    unchanged = client("GET", path, headers={"If-None-Match": tag}, token=None)
-    assert (unchanged.status, unchanged.content) == (304, b"")
+    unchanged_reply = client("GET", path, headers={"If-None-Match": tag}, token=None)
+    assert (unchanged_reply.status, unchanged_reply.content) == (304, b"")
     assert client("GET", path, headers={"If-None-Match": '"other"'}, token=None).status == 200
     assert tag != page(client, "/v2/administration/openapi.json").headers["etag"]
 

@@ -71,7 +71,7 @@ def test_the_response_to_a_payment_has_the_changed_balances_and_the_effects(shop
                 "balance": 100 + 10,
                 "newAccrual": 10,
                 "unitName": "Points",
-                "accountId": shop.organization.created.ledger_account_id,
+                "accountId": shop.organization.defaults.ledger_account_id,
             },
             {
                 "balance": Decimal("1.25"),

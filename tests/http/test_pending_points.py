@@ -321,8 +321,8 @@ class TestOrders:
         """A point for each whole unit of an order, at most 100 in a month; the points wait for 14 days."""
         effect = mint_effect(("=", "floor(order.total)"), availableAfter="P14D")
         monthly = {"scope": "member", "type": "points", "period": "monthly", "limit": 100}
-        limited = {"limitRules": [monthly], "allowPartialApplicationOnLimit": True}
-        return shop.campaign(running(effect), eventType=ORDER_CREATED, **limited)
+        limit_fields = {"limitRules": [monthly], "allowPartialApplicationOnLimit": True}
+        return shop.campaign(running(effect), eventType=ORDER_CREATED, **limit_fields)
 
     def buy(self, shop, member):
         """Create order-1 of 100.00; return the result of the event."""

@@ -32,8 +32,8 @@ class Till:
 
     @property
     def account_path(self) -> str:
-        created = self.shop.organization.created
-        return f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+        defaults = self.shop.organization.defaults
+        return f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
 
     def allow(self, policy: Any, *, expect: int = 200, **settings: Any) -> Any:
         """Set the redemption policy of the account; return the account, or the problem if `expect` is not 200."""
@@ -75,7 +75,7 @@ class Till:
 def till(organization, monkeypatch):
     """A member without points; 100 points pay 1 euro of an order."""
     shop = Shop(organization)
-    till = Till(shop, shop.member(), clocks.installed(monkeypatch))
+    till = Till(shop, shop.member(), clocks.install_clock(monkeypatch))
     till.allow(POLICY)
     return till
 
@@ -240,7 +240,7 @@ def test_a_payment_holds_points_of_a_value(funded_till):
         "currency": "EUR",
         "refundedPoints": 0,
         "refundedValue": 0,
-        "ledgerAccountKey": funded_till.shop.organization.created.ledger_account_key,
+        "ledgerAccountKey": funded_till.shop.organization.defaults.ledger_account_key,
         "ledgerTransactionId": payment["ledgerTransactionId"],
         "heldUntil": payment["heldUntil"],
         "orderExternalId": "1718",

@@ -21,7 +21,7 @@ def test_a_portal_is_stored_with_all_its_fields(organization, administration):
         "theme": {"primaryColour": "#6f4e37"},
         "forms": {"signUp": {"fields": ["email"]}},
         "metadata": {"title": "Corner"},
-        "loyaltyProgramId": organization.created.loyalty_program_id,
+        "loyaltyProgramId": organization.defaults.loyalty_program_id,
         "authRedirectUrl": "https://members.corner.example:8443/callback?x=1",
         "authValidScopes": ["openid", "email"],
     }
@@ -63,7 +63,7 @@ def test_an_update_changes_only_the_fields_of_a_portal_that_it_sends(organizatio
     path = f"/portals/{portal['portalId']}"
     inactive_portal = administration.put(path, {"active": False})["portal"]
     assert inactive_portal == {**portal, "active": False, "updatedAt": inactive_portal["updatedAt"]}
-    changes = {"name": "Bar", "theme": {}, "loyaltyProgramId": organization.created.loyalty_program_id}
+    changes = {"name": "Bar", "theme": {}, "loyaltyProgramId": organization.defaults.loyalty_program_id}
     updated_portal = administration.put(path, changes)["portal"]
     assert updated_portal == {**inactive_portal, **changes, "updatedAt": updated_portal["updatedAt"]}
     assert administration.get(path) == {"portal": updated_portal}
@@ -138,7 +138,7 @@ def test_malformed_and_insecure_redirect_urls_are_refused(administration, url):
 
 
 def test_an_unknown_program_of_a_portal_is_refused(administration, other_organization):
-    for program_id in (10**15, other_organization.created.loyalty_program_id):
+    for program_id in (10**15, other_organization.defaults.loyalty_program_id):
         body = {"name": "Corner", "active": True, "loyaltyProgramId": program_id}
         problem = administration.post("/portals", body, expect=404)
         assert problem["type"] == "/problems/unknown-loyalty-program"
@@ -146,7 +146,7 @@ def test_an_unknown_program_of_a_portal_is_refused(administration, other_organiz
 
 def test_a_program_can_name_a_portal_of_its_organization(organization, administration, other_organization):
     portal = administration.post("/portals", {"name": "Corner", "active": True})["portal"]
-    body = {"ledgerId": organization.created.ledger_id, "description": "x", "setAsDefault": False}
+    body = {"ledgerId": organization.defaults.ledger_id, "description": "x", "setAsDefault": False}
     program = administration.post("/loyalty-programs", {**body, "mainPortalId": portal["portalId"]})["loyaltyProgram"]
     assert program["mainPortalId"] == portal["portalId"]
     foreign_portal = other_organization.administration.post("/portals", {"name": "Theirs", "active": True})["portal"]

@@ -60,7 +60,7 @@ def test_an_order_is_created_with_every_field(shop, member, member_id):
         "externalEventDate": "2026-03-01T10:00:00+02:00",
         "externalId": "o-1",
         "description": "Breakfast",
-        "loyaltyProgramId": shop.organization.created.loyalty_program_id,
+        "loyaltyProgramId": shop.organization.defaults.loyalty_program_id,
         "customAttributes": {"table": 7},
         "type": "dine-in",
         "tags": ["morning"],

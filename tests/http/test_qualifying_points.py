@@ -158,7 +158,7 @@ def test_a_key_that_is_used_again_with_another_qualifying_amount_is_a_409(shop, 
 
 def test_only_mints_of_a_batch_can_have_qualifying_amounts(shop, organization, member):
     wallet = shop.integration.get("/members/ana")["loyaltyMember"]["ledgerWalletId"]
-    account = {"ledgerAccountId": organization.created.ledger_account_id}
+    account = {"ledgerAccountId": organization.defaults.ledger_account_id}
     mint_id = shop.give(member, 1)["ledgerTransactionId"]
     items = [
         {**account, "fromWalletId": None, "toWalletId": wallet, "amount": 10, "qualifyingAmount": 700},
@@ -243,7 +243,7 @@ def test_a_mint_that_a_limit_cuts_qualifies_for_its_share(shop, member):
 
 def test_a_partly_captured_mint_qualifies_for_the_captured_share(shop, organization, member):
     wallet = shop.integration.get("/members/ana")["loyaltyMember"]["ledgerWalletId"]
-    account, ledger = organization.created.ledger_account_id, organization.created.ledger_id
+    account, ledger = organization.defaults.ledger_account_id, organization.defaults.ledger_id
     item = {"ledgerAccountId": account, "fromWalletId": None, "toWalletId": wallet, "amount": 10}
     item |= {"captureMethod": "manual", "qualifyingAmount": 999}
     response = shop.administration.post("/ledger-transactions/batch", {"items": [item]}, expect=200)

@@ -28,10 +28,10 @@ def administration(organization):
 
 def whole_body(shop):
     """A body with every field that a program can have."""
-    created = shop.organization.created
+    defaults = shop.organization.defaults
     audience = shop.administration.post("/audiences", {"name": "a", "matcherType": "list-matcher"})["audience"]
     return program_body(
-        loyaltyProgramId=created.loyalty_program_id,
+        loyaltyProgramId=defaults.loyalty_program_id,
         description="A hundred points for you",
         pictureUrl="https://example.com/friends.png",
         customAttributes={"theme": {"colour": "red"}},
@@ -52,10 +52,10 @@ def whole_body(shop):
         availableAfter="P14D",
         availableRounding="day",
         availableOn={"eventTypes": ["member-purchase-order-confirmed"], "cancelAfter": "P60D"},
-        referrerLedgerId=created.ledger_id,
-        referredLedgerId=created.ledger_id,
-        referrerLedgerAccountId=created.ledger_account_id,
-        referredLedgerAccountId=created.ledger_account_id,
+        referrerLedgerId=defaults.ledger_id,
+        referredLedgerId=defaults.ledger_id,
+        referrerLedgerAccountId=defaults.ledger_account_id,
+        referredLedgerAccountId=defaults.ledger_account_id,
     )
 
 
@@ -172,7 +172,7 @@ def test_a_program_with_an_unknown_reference_is_refused(shop, administration, un
 def test_records_of_another_organization_are_not_found(shop, other_organization, administration):
     foreign_shop = Shop(other_organization)
     foreign_friends = Friends(foreign_shop)
-    foreign_records = other_organization.created
+    foreign_records = other_organization.defaults
     for foreign_reference in (
         {"loyaltyProgramId": foreign_records.loyalty_program_id},
         {"campaignId": foreign_shop.campaign()["campaignId"]},

@@ -52,7 +52,7 @@ def test_a_referral_rewards_both_members_and_is_logged(shop, friends):
     ana, ben = shop.member(), shop.member()
     [code] = friends.codes(ana)
     result = shop.track_one(refer(code["code"], ben))
-    account = shop.organization.created.ledger_account_id
+    account = shop.organization.defaults.ledger_account_id
     reward = {"ledgerAccountId": account, "couponBookKey": None, "code": None, "status": "executed"}
     assert result["referrals"] == [
         {
@@ -296,16 +296,16 @@ def test_the_referred_member_must_be_in_the_audience(shop):
 
 
 def test_rewards_go_to_the_ledger_accounts_of_the_program(shop):
-    created = shop.organization.created
+    defaults = shop.organization.defaults
     stars, hearts = shop.account(decimals=2), shop.account()
-    body = {"ledgerId": created.ledger_id, "description": "Second", "setAsDefault": False}
+    body = {"ledgerId": defaults.ledger_id, "description": "Second", "setAsDefault": False}
     body["mainLedgerAccountId"] = hearts["ledgerAccountId"]
     loyalty_program = shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]
     # The referrer gets stars. The referred member gets points of the loyalty program, which are hearts.
     friends = Friends(
         shop,
         loyaltyProgramId=loyalty_program["loyaltyProgramId"],
-        referrerLedgerId=created.ledger_id,
+        referrerLedgerId=defaults.ledger_id,
         referrerLedgerAccountId=stars["ledgerAccountId"],
         referrerPointsAccrual=1.25,
         referredPointsAccrual=7,

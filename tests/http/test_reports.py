@@ -175,7 +175,7 @@ def test_mints_count_on_their_external_event_date(shop, settle):
         {"key": ben, "amount": 30 + 7, "name": None, "lastname": None},
     ]
     assert [row["amount"] for row in report(shop, "top-members", tag="spring", limit=1, **MARCH)["results"]] == [100]
-    account = shop.organization.created.ledger_account_id
+    account = shop.organization.defaults.ledger_account_id
     totals = report(shop, f"ledger-accounts/{account}/totals", **MARCH)
     # 137 for two members.
     assert totals == {"result": {"totalAmount": 100 + 30 + 7, "avgAmountPerUser": Decimal("68.5")}}
@@ -232,7 +232,7 @@ def test_reverts_count_negatively_on_their_own_date(shop, settle):
     member, member_with_10 = shop.member(), shop.member()
     transaction = shop.give(member, 100, tags=["spring"], externalEventDate="2024-03-10T12:00:00Z")
     shop.give(member_with_10, 10, tags=["spring"], externalEventDate="2024-03-10T12:00:00Z")
-    ledger = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{transaction['ledgerAccountId']}"
+    ledger = f"/ledgers/{shop.organization.defaults.ledger_id}/accounts/{transaction['ledgerAccountId']}"
     path = f"{ledger}/transactions/{transaction['ledgerTransactionId']}/revert"
     shop.administration.post(path, {"externalEventDate": "2024-03-20T12:00:00Z", "tags": ["mistake"]}, expect=200)
     settle()
@@ -256,7 +256,7 @@ def test_pending_mints_count_after_their_capture(shop, settle):
     assert report(shop, "tag-total")["result"]["amount"] == 0
     [pending_mint] = shop.rows("ledger_transactions", "ledger_transaction_id, ledger_account_id")
     capture = {"transactions": [{"ledgerTransactionId": str(pending_mint.ledger_transaction_id), "captureAmount": 30}]}
-    path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{pending_mint.ledger_account_id}/captures"
+    path = f"/ledgers/{shop.organization.defaults.ledger_id}/accounts/{pending_mint.ledger_account_id}/captures"
     shop.administration.post(path, capture, expect=200)
     settle()
     assert report(shop, "tag-total")["result"]["amount"] == 30
@@ -453,7 +453,7 @@ def test_reports_other_than_series_are_json_whatever_the_client_accepts(shop):
 
 
 def test_an_account_of_another_organization_is_unknown(shop, other_organization):
-    account = other_organization.created.ledger_account_id
+    account = other_organization.defaults.ledger_account_id
     shop.administration.get(f"/reports/ledger-accounts/{account}/totals", expect=404)
     problem = shop.administration.get("/reports/top-members", ledgerAccountId=account, expect=400)
     assert [fault["parameter"] for fault in problem["errors"]] == ["ledgerAccountId"]

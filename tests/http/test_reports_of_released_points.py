@@ -46,7 +46,7 @@ def amount_by_day(shop, **query):
 def figures(shop, since, until, **query):
     """(total, amounts of the top members, (total of the account, average for each member)) of a range."""
     parameters = {"sinceFrom": since, "sinceTo": until, **query}
-    account = shop.organization.created.ledger_account_id
+    account = shop.organization.defaults.ledger_account_id
     top = shop.administration.get("/reports/top-members", **parameters)["results"]
     # The report of an account has no parameter `tag`.
     account_parameters = {name: value for name, value in parameters.items() if name != "tag"}
@@ -60,7 +60,7 @@ def figures(shop, since, until, **query):
 
 def default_account(shop):
     """The default account, whose points members receive."""
-    return Points(shop.organization, {"ledgerAccountId": shop.organization.created.ledger_account_id})
+    return Points(shop.organization, {"ledgerAccountId": shop.organization.defaults.ledger_account_id})
 
 
 @pytest.mark.slow

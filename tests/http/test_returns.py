@@ -139,7 +139,7 @@ def test_partial_returns_add_up_to_the_full_return(shop, member, points):
     assert reverted_amounts(full_return_result) == [4]
     assert shop.balance(member) == 0
     assert limit_usage(shop) == {"points": 0, "transactions": 0}
-    [account] = shop.administration.get(f"/ledgers/{shop.organization.created.ledger_id}/accounts")["results"]
+    [account] = shop.administration.get(f"/ledgers/{shop.organization.defaults.ledger_id}/accounts")["results"]
     assert account["issued"] == 0
 
 
@@ -172,7 +172,7 @@ def test_a_revert_by_request_takes_only_the_part_that_was_not_returned(shop, mem
     # The member has 6 points of the order.
     shop.give(member, 100)
     mint_row = shop.rows("ledger_transactions", order="ledger_transaction_id")[0]
-    path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{mint_row.ledger_account_id}/transactions"
+    path = f"/ledgers/{shop.organization.defaults.ledger_id}/accounts/{mint_row.ledger_account_id}/transactions"
     shop.administration.post(f"{path}/{mint_row.ledger_transaction_id}/revert", {}, expect=200)
     assert shop.balance(member) == 100
     shop.track_one(order_update(member, "o-1", "returned"))
@@ -472,6 +472,6 @@ def test_reverting_a_burn_gives_back_no_points_of_a_returned_order(shop, member,
         burn = shop.take(member, 50)
         shop.track_one(order(member, total=20, status="partially-returned", external_id=name))
         shop.track_one(order_update(member, name, "returned"))
-        path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{burn['ledgerAccountId']}/transactions"
+        path = f"/ledgers/{shop.organization.defaults.ledger_id}/accounts/{burn['ledgerAccountId']}/transactions"
         shop.administration.post(f"{path}/{burn['ledgerTransactionId']}/revert", {}, expect=200)
         assert shop.balance(member) == 0

@@ -58,7 +58,7 @@ def large_shop(api):
     list_book = CouponBooks(organization).make(name="Espresso", type="list")
     badge = organization.integration.post("/badges", {"name": "Regular", "maxAmount": 1000, "active": True})["badge"]
     silver = {"name": "Silver", "active": True, "minRequiredPoints": 500, "tierOrder": 2}
-    organization.administration.post(f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers", silver)
+    organization.administration.post(f"/loyalty-programs/{organization.defaults.loyalty_program_id}/tiers", silver)
     rows = {
         "members": ["loyaltyMemberId", *(f"m-{n}" for n in range(MEMBERS))],
         "balances": ["loyaltyMemberId,amount", *(f"m-{n},100" for n in range(MEMBERS))],
@@ -152,6 +152,6 @@ def test_an_integration_read_of_one_member_reads_few_rows(api, large_shop, path)
 @pytest.mark.parametrize("path", ADMINISTRATION_READS)
 def test_an_administration_read_of_one_member_reads_few_rows(api, large_shop, path):
     shop = large_shop.shop
-    program = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}"
+    program = f"/loyalty-programs/{shop.organization.defaults.loyalty_program_id}"
     path = path.format(memberId=member_id_of(shop, "m-7"), program=program)
     assert rows_of_plans(api.engine, lambda: shop.administration.get(path)) <= MAX_ROWS_OF_A_CALL

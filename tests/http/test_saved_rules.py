@@ -74,7 +74,7 @@ def test_the_refusal_of_an_unknown_account_names_the_existing_accounts(shop, rul
     ],
 )
 def test_a_rule_with_the_name_of_a_tier_is_refused_with_the_keys_of_the_tiers(shop, rule):
-    program = shop.organization.created.loyalty_program_id
+    program = shop.organization.defaults.loyalty_program_id
     tiers = shop.administration.get(f"/loyalty-programs/{program}/tiers")["results"]
     [text] = refuse_action(shop, running(mint(1), rule=rule))
     assert text.startswith('rules.expression names "gold", which is the key of no tier. ')
@@ -102,7 +102,7 @@ def test_the_closest_key_is_suggested(shop):
     shop.account(alias="stars")
     [text] = refuse_action(shop, running(mint(1), rule="balances.satrs > 1"))
     assert "which is the key of no ledger account. Did you mean stars (Stars)? The existing keys are " in text
-    program = shop.organization.created.loyalty_program_id
+    program = shop.organization.defaults.loyalty_program_id
     [tier] = shop.administration.get(f"/loyalty-programs/{program}/tiers", limit=1)["results"]
     [text] = refuse_action(shop, running(mint(1), rule=f'"{tier["name"].lower()}" in tiers'))
     assert f"Did you mean {tier['loyaltyTierKey']} ({tier['name']})?" in text
@@ -119,12 +119,12 @@ def test_keys_are_not_checked_for_a_local_variable_that_hides_tiers(shop):
 
 
 def test_keys_in_effects_are_checked(shop):
-    created = shop.organization.created
-    [tier] = shop.administration.get(f"/loyalty-programs/{created.loyalty_program_id}/tiers")["results"]
+    defaults = shop.organization.defaults
+    [tier] = shop.administration.get(f"/loyalty-programs/{defaults.loyalty_program_id}/tiers")["results"]
     place = "effects.items[0].params[0].expression"
     assert refuse_action(shop, running(mint(("=", 'balances.nothing + ("gold" in tiers ? 1 : 2)')))) == [
         f'{place} names "nothing", which is the key of no ledger account.'
-        f" The existing keys are {created.ledger_account_key} (Points), points (Points).",
+        f" The existing keys are {defaults.ledger_account_key} (Points), points (Points).",
         f'{place} names "gold", which is the key of no tier. The existing keys are {tier["loyaltyTierKey"]} (Member).',
     ]
 
@@ -224,7 +224,7 @@ def test_rules_that_fail_are_reported_in_every_mode_and_counted(shop, member):
 
 def test_rules_see_the_balance_after_the_effects_of_the_event(shop, member):
     shop.account(alias="stars")
-    key = shop.organization.created.ledger_account_key
+    key = shop.organization.defaults.ledger_account_key
     crosses_100 = f'balances["{key}"] < 100 && balancesAfter["{key}"] >= 100'
     shop.campaign(
         running(mint(60)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.builders.api import Surface
-from tests.http.test_campaign_examples import DOCS, compare, exact, exchanges, filled, initial_values
+from tests.http.test_campaign_examples import DOCS, compare, exact, exchanges, initial_values, insert_values
 
 PAGE = "simulations.md"
 
@@ -19,8 +19,8 @@ def test_the_first_request_of_the_page_returns_the_shown_response(organization):
     assert len(steps) == 10
     statuses = []
     for step in (*steps, first_request):
-        body = exact(filled(step.body, known_values)) if step.body else None
-        reply = api.request(step.method, filled(step.path, known_values).removeprefix("/v2"), body)
+        body = exact(insert_values(step.body, known_values)) if step.body else None
+        reply = api.request(step.method, insert_values(step.path, known_values).removeprefix("/v2"), body)
         statuses.append(reply.status)
         if step.response is not None:
             compare(step.response, reply.json, known_values, "response")

@@ -24,7 +24,7 @@ class Market:
     def __init__(self, shop: Shop) -> None:
         self.shop = shop
         books = CouponBooks(shop.organization)
-        points = {"ledgerAccountKey": shop.organization.created.ledger_account_key}
+        points = {"ledgerAccountKey": shop.organization.defaults.ledger_account_key}
         self.stars = shop.account(decimals=2, alias="stars", pointTrackingEnabled=True, expiresInMonths=3)
         self.tiers = TierSchedule.new(shop, Silver=100, Gold=300)
         gift = books.make(type="codeless", maxAssignedPerMember=4)
@@ -104,7 +104,7 @@ def test_a_simulation_equals_the_result_of_tracking_the_same_order(organization)
     market, random_source = Market(Shop(organization)), random.Random(7)
     shop, members = market.shop, [market.shop.member() for _ in range(3)]
     account_ids = {
-        organization.created.ledger_account_key: organization.created.ledger_account_id,
+        organization.defaults.ledger_account_key: organization.defaults.ledger_account_id,
         market.stars["ledgerAccountKey"]: market.stars["ledgerAccountId"],
     }
     for _ in range(40):

@@ -70,7 +70,7 @@ def test_a_newcomer_earns_points_and_gets_the_amount_missing_to_the_next_reward(
     shop, a_point_a_unit, a_hundred_from_fifty
 ):
     simulation = simulate(shop, total="37.60")
-    account = shop.organization.created.ledger_account_key
+    account = shop.organization.defaults.ledger_account_key
     assert simulation["earn"]["accounts"] == [
         {
             "ledgerAccountKey": account,
@@ -119,7 +119,7 @@ def test_a_tier_that_the_order_reaches_gives_its_rewards(shop, a_point_a_unit, i
         shop.give(member, 980)
         person = {"loyaltyMemberId": member}
     else:
-        account = shop.organization.created.ledger_account_key
+        account = shop.organization.defaults.ledger_account_key
         person = {"as": {"tierKeys": [keys["Silver"]], "balances": {account: 980}}}
     simulation = simulate(shop, total=37, **person)
     # 37 for the order and 50 for the tier.
@@ -160,7 +160,7 @@ def test_a_limit_of_the_campaign_also_applies_to_newcomers(shop):
 
 
 def test_a_book_is_affordable_after_the_order(shop, books, a_point_a_unit):
-    config = {"ledgerAccountKey": shop.organization.created.ledger_account_key}
+    config = {"ledgerAccountKey": shop.organization.defaults.ledger_account_key}
     cup_book = books.make(type="codeless", name="Cup", assignmentRequiredPoints=150, requiredPointsConfig=config)
     pot_book = books.make(type="codeless", name="Pot", assignmentRequiredPoints=500, requiredPointsConfig=config)
     member = shop.member()
@@ -287,7 +287,7 @@ def test_assumed_tiers_apply_at_any_event_date(shop):
 @pytest.mark.parametrize("policy", [{"basis": "earned", "period": "rolling", "months": 12}, None])
 def test_the_first_and_the_last_moment_can_be_simulated(shop, a_point_a_unit, moment, policy):
     gold = TierSchedule.new(shop, policy=policy, Gold=1000).tiers["Gold"]["loyaltyTierKey"]
-    account = shop.organization.created.ledger_account_key
+    account = shop.organization.defaults.ledger_account_key
     create_mission(shop, eventType=ORDER_CREATED, repetitionPeriod="weekly", periodLimit=2)
     # A newcomer, a member with a tier, and one whom the order of 10.00 raises to Gold.
     for person in ({}, {"tierKeys": [gold]}, {"balances": {account: 995}}):
@@ -296,7 +296,7 @@ def test_the_first_and_the_last_moment_can_be_simulated(shop, a_point_a_unit, mo
 
 
 def test_rules_see_every_field_of_an_assumed_person(shop):
-    account = shop.organization.created.ledger_account_key
+    account = shop.organization.defaults.ledger_account_key
     audience = shop.administration.post("/audiences", {"name": "VIP", "matcherType": "list-matcher"})["audience"]
     badge, mission = new_badge(shop, maxAmount=9), create_mission(shop)
     # Each rule gives another power of two.
@@ -360,7 +360,7 @@ def test_missions_are_counted_and_rewarded_and_their_missing_count_is_reported(s
     ]
     assert simulation["earn"]["badges"] == [{"badgeKey": badge, "amount": 1}]
     assert shortfalls(simulation) == [("Five", "count", 5 - 2), ("Elsewhere", "count", 4)]
-    account = shop.organization.created.ledger_account_key
+    account = shop.organization.defaults.ledger_account_key
     assert simulation["next"][0]["gives"] == [
         {
             "effectId": "mint-points",
@@ -563,7 +563,7 @@ class TestTimeOfConditions:
     @pytest.fixture
     def make_book(self, shop, books):
         """A function that creates a book of a name; a newcomer lacks all `usageRequiredPoints`."""
-        points = {"requiredPointsConfig": {"ledgerAccountKey": shop.organization.created.ledger_account_key}}
+        points = {"requiredPointsConfig": {"ledgerAccountKey": shop.organization.defaults.ledger_account_key}}
 
         def make(name, **fields):
             more = points if "usageRequiredPoints" in fields else {}

@@ -88,7 +88,7 @@ def test_campaigns_of_the_tier_event_see_the_tier_that_the_effect_set(shop, sche
 
 
 def test_a_tier_of_a_program_that_is_not_active_can_be_set(shop, schedule, member):
-    body = {"ledgerId": shop.organization.created.ledger_id, "description": "Second", "setAsDefault": False}
+    body = {"ledgerId": shop.organization.defaults.ledger_id, "description": "Second", "setAsDefault": False}
     program = shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
     star_body = {"name": "Star", "active": True, "minRequiredPoints": 10, "tierOrder": 1}
@@ -218,9 +218,9 @@ def test_a_cancellation_returns_the_member_to_the_tier_of_the_current_points(sho
 
 
 def test_a_cancellation_leaves_the_tier_to_later_points_even_if_the_member_had_no_tier_before(shop, schedule, member):
-    created = shop.organization.created
-    program = {"name": "Club", "description": "Another one", "ledgerId": created.ledger_id, "setAsDefault": False}
-    body = {**program, "tierPointsLedgerAccountId": created.ledger_account_id}
+    defaults = shop.organization.defaults
+    program = {"name": "Club", "description": "Another one", "ledgerId": defaults.ledger_id, "setAsDefault": False}
+    body = {**program, "tierPointsLedgerAccountId": defaults.ledger_account_id}
     club = shop.administration.post("/loyalty-programs", body)["loyaltyProgram"]
     path = f"/loyalty-programs/{club['loyaltyProgramId']}/tiers"
     tiers = {}

@@ -83,7 +83,7 @@ def test_points_decide_the_tier_after_the_end_of_a_floor(shop, imports, program,
     shop.give("ana", 700)
     assert status(shop) == ("Gold", "floor", True, None, None)
     assert program.entry("ana")["expiresAt"] == end
-    clock.installed(monkeypatch).wait(days=30)
+    clock.install_clock(monkeypatch).wait(days=30)
     assert status(shop) == ("Silver", None, False, "Gold", 1000 - 700)
 
 

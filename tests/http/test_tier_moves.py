@@ -86,8 +86,8 @@ def wallet(shop, member):
 
 def account_path(shop):
     """The path of the default account."""
-    created = shop.organization.created
-    return f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    defaults = shop.organization.defaults
+    return f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
 
 
 def transact(shop, body):
@@ -122,14 +122,14 @@ def test_ledger_transactions_captures_and_reverts_move_the_tier(shop, schedule, 
 
 
 def test_transaction_sets_and_batches_move_the_tier(shop, schedule, member):
-    created, member_wallet = shop.organization.created, wallet(shop, member)
+    defaults, member_wallet = shop.organization.defaults, wallet(shop, member)
     other_member = shop.member()
     other_wallet = wallet(shop, other_member)
-    account = {"ledgerAccountId": created.ledger_account_id}
+    account = {"ledgerAccountId": defaults.ledger_account_id}
     create = [{**movement(300, target=wallet_id), **account} for wallet_id in (member_wallet, other_wallet)]
-    shop.administration.post(f"/ledgers/{created.ledger_id}/transaction-sets", {"create": create})
+    shop.administration.post(f"/ledgers/{defaults.ledger_id}/transaction-sets", {"create": create})
     assert (schedule.of(member), schedule.of(other_member)) == ("Silver", "Silver")
-    item = {"organizationId": shop.organization.id, "ledgerId": created.ledger_id, **account}
+    item = {"organizationId": shop.organization.id, "ledgerId": defaults.ledger_id, **account}
     items = [{**item, **movement(200, target=member_wallet)}, {**item, **movement(200, source=other_wallet)}]
     shop.administration.post("/ledger-transactions/batch", {"items": items}, expect=200)
     # Of 300 points each, the member has 500 now and the other member 100.
@@ -144,7 +144,7 @@ def test_refused_requests_move_no_tier(shop, schedule, member):
 
 
 def test_expired_points_move_the_tier(shop, schedule, member):
-    [account] = shop.administration.get(f"/ledgers/{shop.organization.created.ledger_id}/accounts")["results"]
+    [account] = shop.administration.get(f"/ledgers/{shop.organization.defaults.ledger_id}/accounts")["results"]
     body = {name: account[name] for name in ("name", "active", "isRevolving", "chainSyncEnabled", "alias")}
     shop.administration.put(account_path(shop), {**body, "isDefaultAccount": True, "expiresInMonths": 1})
     shop.give(member, 600, externalEventDate=(datetime.now(UTC) - timedelta(days=20)).isoformat())
@@ -331,11 +331,11 @@ def test_a_transaction_is_reported_with_its_fields(shop, schedule, member):
     )
     rows_by_id = {str(row.ledger_transaction_id): row for row in shop.rows("ledger_transactions")}
     member_wallet = wallet(shop, member)
-    created = shop.organization.created
-    [account] = shop.administration.get(f"/ledgers/{created.ledger_id}/accounts")["results"]
+    defaults = shop.organization.defaults
+    [account] = shop.administration.get(f"/ledgers/{defaults.ledger_id}/accounts")["results"]
     common_fields = {
-        "ledgerId": created.ledger_id,
-        "ledgerAccountId": created.ledger_account_id,
+        "ledgerId": defaults.ledger_id,
+        "ledgerAccountId": defaults.ledger_account_id,
         "ledgerAccountKey": account["ledgerAccountKey"],
         "transactionType": "mint",
         "status": SETTLED,

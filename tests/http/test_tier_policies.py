@@ -86,7 +86,7 @@ class TestPrograms:
         ],
     )
     def test_an_invalid_policy_is_refused_with_the_field(self, shop, policy, field):
-        ledger = shop.organization.created.ledger_id
+        ledger = shop.organization.defaults.ledger_id
         body = {"ledgerId": ledger, "description": "Club", "setAsDefault": False, "tierPolicy": policy}
         problem = shop.administration.post("/loyalty-programs", body, expect=400)
         assert [fault["pointer"] for fault in problem["errors"]] == [f"/tierPolicy/{field}"]
@@ -138,12 +138,12 @@ class TestEarned:
     def test_transferred_points_count_for_the_member_who_earned_them(self, shop, ana):
         schedule = TierSchedule.new(shop, policy=EARNED, Silver=100)
         ben = shop.member()
-        account = shop.organization.created.ledger_account_id
+        account = shop.organization.defaults.ledger_account_id
         ana_wallet, ben_wallet = (
             shop.integration.get(f"/members/{person}")["loyaltyMember"]["ledgerWalletId"] for person in (ana, ben)
         )
         move(shop, ana, "mint", 150)
-        path = f"/ledgers/{shop.organization.created.ledger_id}/accounts/{account}/transactions"
+        path = f"/ledgers/{shop.organization.defaults.ledger_id}/accounts/{account}/transactions"
         shop.administration.post(path, {"amount": 150, "fromWalletId": ana_wallet, "toWalletId": ben_wallet})
         assert (status(shop, ana)["points"], schedule.of(ana)) == (150, "Silver")
         assert (status(shop, ben)["points"], schedule.of(ben)) == (0, "Basic")

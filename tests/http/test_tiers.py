@@ -16,7 +16,7 @@ SILVER = {"name": "Silver", "active": True, "minRequiredPoints": 500, "tierOrder
 @pytest.fixture
 def path(organization):
     """The path of the tiers of the default program, which has one tier, Member."""
-    return f"/loyalty-programs/{organization.created.loyalty_program_id}/tiers"
+    return f"/loyalty-programs/{organization.defaults.loyalty_program_id}/tiers"
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def create(organization, path):
 
 def default_tier_id(organization):
     """The id of the default tier of the default program."""
-    program = organization.administration.get(f"/loyalty-programs/{organization.created.loyalty_program_id}")
+    program = organization.administration.get(f"/loyalty-programs/{organization.defaults.loyalty_program_id}")
     return program["loyaltyProgram"]["defaultTierId"]
 
 
@@ -45,7 +45,7 @@ def test_a_tier_is_created_with_every_property(organization, path):
         "externalKey": "silver",
     }
     tier = organization.administration.post(path, body)["tier"]
-    program = organization.created
+    program = organization.defaults
     assert tier == {
         **body,
         "organizationId": organization.id,
@@ -140,17 +140,17 @@ def test_paging_of_the_list_is_deprecated(organization, path, create):
 
 def test_a_tier_is_found_only_in_its_own_program(organization, other_organization, path, create):
     tier_id = create()["loyaltyTierId"]
-    body = {"ledgerId": organization.created.ledger_id, "description": "Another", "setAsDefault": False}
+    body = {"ledgerId": organization.defaults.ledger_id, "description": "Another", "setAsDefault": False}
     other_program = organization.administration.post("/loyalty-programs", body)["loyaltyProgram"]
     for address in (
         f"/loyalty-programs/{other_program['loyaltyProgramId']}/tiers/{tier_id}",
         f"{path}/{2**62}",
         f"{path}/{default_tier_id(other_organization)}",
-        f"/loyalty-programs/{other_organization.created.loyalty_program_id}/tiers/{tier_id}",
+        f"/loyalty-programs/{other_organization.defaults.loyalty_program_id}/tiers/{tier_id}",
     ):
         assert organization.administration.get(address, expect=404)["type"] == "/problems/not-found"
         organization.administration.put(address, SILVER, expect=404)
-    foreign_path = f"/loyalty-programs/{other_organization.created.loyalty_program_id}/tiers"
+    foreign_path = f"/loyalty-programs/{other_organization.defaults.loyalty_program_id}/tiers"
     organization.administration.get(foreign_path, expect=404)
     organization.administration.post(foreign_path, SILVER, expect=404)
 

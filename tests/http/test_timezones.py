@@ -11,7 +11,7 @@ from handlers.services.organizations.create import create_organization
 from persistence import transactions
 from tests.builders import missions
 from tests.builders.campaigns import mint
-from tests.builders.clock import installed
+from tests.builders.clock import install_clock
 from tests.builders.coupons import CouponBooks
 from tests.builders.points import Points
 from tests.builders.tiers import TierSchedule
@@ -80,7 +80,7 @@ def test_unknown_zones_are_refused(shop, zone):
         assert [error["pointer"] for error in problem["errors"]] == ["/timezone"]
     program_id = administration.get("/loyalty-programs")["loyaltyPrograms"][0]["loyaltyProgramId"]
     policy = {"basis": "earned", "period": "calendar", "timezone": zone}
-    body = {"description": "Club", "setAsDefault": True, "ledgerId": shop.organization.created.ledger_id}
+    body = {"description": "Club", "setAsDefault": True, "ledgerId": shop.organization.defaults.ledger_id}
     problem = administration.put(f"/loyalty-programs/{program_id}", {**body, "tierPolicy": policy}, expect=400)
     assert [error["pointer"] for error in problem["errors"]] == ["/tierPolicy/timezone"]
     problem = administration.get("/reports/members-over-time", tz=zone, expect=400)
@@ -239,7 +239,7 @@ def test_dates_without_an_offset_are_local(shop):
 @pytest.fixture
 def early_on_monday(monkeypatch):
     """A clock at 02:00 UTC on a Monday, when it is Sunday in Los Angeles."""
-    clock = installed(monkeypatch)
+    clock = install_clock(monkeypatch)
     now = clock.now()
     monday = now.replace(hour=2, minute=0, second=0) + timedelta(days=8 - now.isoweekday())
     clock.wait(seconds=(monday - now).total_seconds())

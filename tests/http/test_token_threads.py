@@ -171,7 +171,7 @@ def test_the_organization_of_a_client_is_found_before_the_secret_is_checked(
     api, organization, changed_fields, is_found, status
 ):
     find_organization = ClientOrganizations(api.engine)
-    form = {"client_id": organization.created.client_id, "client_secret": "lsk_wrong", **changed_fields}
+    form = {"client_id": organization.defaults.client_id, "client_secret": "lsk_wrong", **changed_fields}
     fields = {name: text for name, text in form.items() if text}
     expected_organization_id = organization.id if is_found else None
     assert find_organization({}, token_request(fields)) == expected_organization_id

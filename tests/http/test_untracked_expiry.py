@@ -24,12 +24,12 @@ def shop(organization):
 
 
 def test_the_default_account_of_a_new_organization_tracks_points(organization):
-    accounts = organization.administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"]
+    accounts = organization.administration.get(f"/ledgers/{organization.defaults.ledger_id}/accounts")["results"]
     assert [result["pointTrackingEnabled"] for result in accounts] == [True]
     wallet = organization.member()["ledgerWalletId"]
-    path = f"/ledgers/{organization.created.ledger_id}/wallets/{wallet}/mint"
+    path = f"/ledgers/{organization.defaults.ledger_id}/wallets/{wallet}/mint"
     organization.administration.post(path, {"amount": 5, "expirationDate": EXPIRY}, expect=200)
-    account = f"/ledgers/{organization.created.ledger_id}/accounts/{organization.created.ledger_account_id}"
+    account = f"/ledgers/{organization.defaults.ledger_id}/accounts/{organization.defaults.ledger_account_id}"
     record = organization.administration.get(f"{account}/wallets/{wallet}", include="lots")["wallet"]
     assert [lot["expiresAt"] for lot in record["lots"]["expiring"]] == [EXPIRY]
 
@@ -41,7 +41,7 @@ def test_an_account_that_does_not_track_points_refuses_wallet_mints_with_an_expi
     # The request mints to the default account, which tracks points in a new organization.
     untracked_points.change(
         "UPDATE ledger_accounts SET point_tracking_enabled = false WHERE ledger_account_id = :id",
-        id=organization.created.ledger_account_id,
+        id=organization.defaults.ledger_account_id,
     )
     path = f"{untracked_points.ledger_path}/wallets/{wallet}/mint"
     assert untracked_points.admin.post(path, {"amount": 5, "expirationDate": EXPIRY}, expect=409)["type"] == NOT_TRACKED

@@ -11,7 +11,7 @@ import pytest
 import openapi
 from tests.builders.api import Organization
 from tests.builders.updates import MAKERS, Changeable, changeable
-from tests.contract.documents import Documented, body_contents, operations, resolve
+from tests.contract.documents import DocumentedOperation, body_contents, operations, resolve
 
 # Operations that are not tested here, by surface:operationId, with the reason.
 OTHERS = {
@@ -35,7 +35,7 @@ OF_REQUEST = frozenset({"campaignVersionId"})
 
 
 @cache
-def updates() -> Mapping[str, tuple[dict[str, Any], Documented]]:
+def updates() -> Mapping[str, tuple[dict[str, Any], DocumentedOperation]]:
     """The operations by PUT and PATCH, by surface and operationId, each with its document."""
     by_name = {}
     for surface in openapi.SURFACES:
@@ -48,8 +48,8 @@ def updates() -> Mapping[str, tuple[dict[str, Any], Documented]]:
 
 def schema_of(operation: str) -> Mapping[str, Any]:
     """The schema of the operation's JSON body."""
-    document, documented = updates()[operation]
-    return resolve(document, body_contents(document, documented)["application/json"]["schema"])
+    document, operation_in_document = updates()[operation]
+    return resolve(document, body_contents(document, operation_in_document)["application/json"]["schema"])
 
 
 def fields_of(operation: str, schema: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -64,7 +64,7 @@ def fields_of(operation: str, schema: Mapping[str, Any], prefix: str = "") -> It
             yield from fields_of(operation, field_schema, f"{prefix}{name}.")
 
 
-def nested(name: str, value: Any) -> dict[str, Any]:
+def in_object(name: str, value: Any) -> dict[str, Any]:
     """A body that has the value at a dotted name and nothing else."""
     for part in reversed(name.split(".")):
         value = {part: value}
@@ -148,7 +148,7 @@ def test_an_update_changes_the_sent_fields_and_null_clears_them(organization: Or
         client.send({})
         assert without(client.read(), NOT_COMPARED) == without(complete_record, NOT_COMPARED)
         for name in sorted(fields & FIELD_BY_FIELD):
-            client.send(nested(name, {}))
+            client.send(in_object(name, {}))
             assert without(client.read(), NOT_COMPARED) == without(complete_record, NOT_COMPARED), name
         for name in sorted(fields - set(record.not_answered)):
             if schema_by_field[name].get("nullable"):
@@ -162,7 +162,7 @@ def test_an_update_changes_the_sent_fields_and_null_clears_them(organization: Or
 def _clear(client: Client, record: Changeable, name: str, empty_value: Any, before: Mapping[str, Any]) -> None:
     """Clear a field by an empty value, check that it and no other field is empty, and set it again."""
     further_fields = record.together.get(name, {})
-    client.send(merge(nested(name, empty_value), further_fields))
+    client.send(merge(in_object(name, empty_value), further_fields))
     after = client.read()
     after_null = record.unset.get(name)
     value = value_at(after, name)

@@ -231,7 +231,7 @@ def test_simulations_effects_and_timelines_report_the_remaining_value_of_a_code(
         "The coupon Gift card was used in part.",
         "The coupon Gift card was assigned.",
     ]
-    program_id = card.shop.organization.created.loyalty_program_id
+    program_id = card.shop.organization.defaults.loyalty_program_id
     path = f"/loyalty-programs/{program_id}/members/{member_id_of(card.shop, card.member)}/coupon-books"
     [book] = card.shop.administration.get(path, includeLastUsage=True)["results"]
     # The only use was reverted.

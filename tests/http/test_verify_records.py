@@ -317,7 +317,7 @@ FAULTS = (
 def test_rewards_of_missions_that_were_cut_or_reduced_are_no_faults(api):
     shop = Shop(api.organization())
     member, capped_account = shop.member(), shop.account(maxBalance=20)
-    ledger_id, capped_account_id = shop.organization.created.ledger_id, capped_account["ledgerAccountId"]
+    ledger_id, capped_account_id = shop.organization.defaults.ledger_id, capped_account["ledgerAccountId"]
     # The first mission is for generic events.
     create(shop, goalCount=1, pointsAccrual=25, ledgerId=ledger_id, ledgerAccountId=capped_account_id)
     create(shop, goalCount=1, pointsAccrual=25, eventType=ORDER_CREATED, availableAfter="P14D")

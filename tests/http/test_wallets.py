@@ -189,7 +189,7 @@ def test_daily_balances_have_a_row_for_each_account_and_day(organization, points
     rows = read_daily_balances(points, wallet)["results"]
     # 30 days of the default account, then 30 days of Stars.
     assert len(rows) == 30 + 30
-    assert {row["ledgerAccountId"] for row in rows[:30]} == {organization.created.ledger_account_id}
+    assert {row["ledgerAccountId"] for row in rows[:30]} == {organization.defaults.ledger_account_id}
     today = datetime.now(UTC).date()
     assert [row["date"] for row in rows[:30]] == [(today - timedelta(days=n)).isoformat() for n in range(29, -1, -1)]
     assert rows[-1] == {

@@ -63,9 +63,9 @@ class Model:
     def expiry_and_data(self, **like):
         """The expiry and the data that a list shows of a member's lots of a coupon."""
         lots = self.lots(**like)
-        unexpired = [lot for lot in lots if not self.has_expired(lot)]
-        if unexpired:
-            return unexpired[0].expires, unexpired[0].data
+        unexpired_lots = [lot for lot in lots if not self.has_expired(lot)]
+        if unexpired_lots:
+            return unexpired_lots[0].expires, unexpired_lots[0].data
         # If all have expired: the lot that expired last, and of several the oldest.
         last = max(lots, key=lambda lot: lot.expires)
         return last.expires, last.data
@@ -124,12 +124,14 @@ class Model:
             discounts_before = sum(u.discount or 0 for u in in_period(rule.discounts.period))
             refuse(discount and discounts_before + discount > rule.discounts.maximum, "coupon-discount-limit")
         lots = [lot for lot in self.lots(book=book, member=member) if code in (None, lot.code)]
-        unexpired = [lot for lot in lots if bypass or not self.has_expired(lot)]
-        refuse(lots and not unexpired, "coupon-expired")
-        refuse(not unexpired, "coupon-not-assigned")
+        unexpired_lots = [lot for lot in lots if bypass or not self.has_expired(lot)]
+        refuse(lots and not unexpired_lots, "coupon-expired")
+        refuse(not unexpired_lots, "coupon-not-assigned")
         self.pay(member, rule.use if override is None else override)
         points = rule.use if override is None else override
-        return self.keep(member, book, unexpired[0].code, uses=1, discount=discount, points=points, lot=unexpired[0])
+        return self.keep(
+            member, book, unexpired_lots[0].code, uses=1, discount=discount, points=points, lot=unexpired_lots[0]
+        )
 
     def revert(self, usage, force):
         refuse(usage.reverted, "coupon-usage-reverted")

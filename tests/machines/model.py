@@ -48,10 +48,10 @@ class Model:
         of = [t for t in self.done.values() if t.status == PENDING and t.account == account]
         return total(t for t in of if side.items() <= vars(t).items() and (side or t.source))
 
-    def unexpired(self, pair):
+    def unexpired_lots(self, pair):
         idle, last = self.rules[pair[1]].idle, self.last.get(pair)
-        ended = idle and last and months_after(last, idle) <= self.now
-        return [lot for lot in self.lots[pair] if lot.expires > self.now and not ended]
+        has_ended = idle and last and months_after(last, idle) <= self.now
+        return [lot for lot in self.lots[pair] if lot.expires > self.now and not has_ended]
 
     def expire(self, wallets, accounts):
         """Expire points at the beginning of a unit of work."""
@@ -59,11 +59,11 @@ class Model:
         for pair in ((wallet, account) for wallet in wallets for account in accounts):
             for lot in self.lots[pair]:
                 self.expired[lot.origin] += lot.amount
-            self.lots[pair] = self.unexpired(pair)
+            self.lots[pair] = self.unexpired_lots(pair)
             for lot in self.lots[pair]:
                 self.expired[lot.origin] -= lot.amount
 
-    def issued(self, account):
+    def issued_amount(self, account):
         balances = total(lot for pair, lots in self.lots.items() if pair[1] == account for lot in lots)
         owed = sum(debt for pair, debt in self.debt.items() if pair[1] == account)
         return balances + self.pending(account) - owed if self.rules[account].revolving else self.minted[account]
@@ -73,10 +73,12 @@ class Model:
         refuse(not rules.active, "account-inactive")
         refuse(amount != round(amount, rules.decimals), "invalid-request")
         refuse(expires is not None and not rules.tracked, "points-not-tracked")
-        refuse(issuing and rules.cap is not None and self.issued(account) + amount > rules.cap, "supply-exceeded")
+        refuse(
+            issuing and rules.cap is not None and self.issued_amount(account) + amount > rules.cap, "supply-exceeded"
+        )
 
     def shortfall(self, pair, amount, may_overdraw=False):
-        short, limit = amount - total(self.unexpired(pair)), self.rules[pair[1]].overdraft if may_overdraw else 0
+        short, limit = amount - total(self.unexpired_lots(pair)), self.rules[pair[1]].overdraft if may_overdraw else 0
         refuse(short > 0 and not limit, "insufficient-balance")
         refuse(short > 0 and self.debt[pair] + short > limit, "overdraft-limit")
         return max(short, Decimal(0))
@@ -97,19 +99,19 @@ class Model:
         return [piece for piece in pieces if piece.amount]
 
     def give(self, pair, pieces):
-        arrived, back, expired = Decimal(0), Decimal(0), defaultdict(Decimal)
+        arrived, back, expired_amounts = Decimal(0), Decimal(0), defaultdict(Decimal)
         for piece in pieces:  # It repays debt first; the rest is a lot again, unless it has expired.
-            repaid = min(self.debt[pair], piece.amount)
-            self.debt[pair], self.repaid[pair] = self.debt[pair] - repaid, self.repaid[pair] + repaid
-            rest, back = piece.amount - repaid, back + repaid
+            repaid_amount = min(self.debt[pair], piece.amount)
+            self.debt[pair], self.repaid[pair] = self.debt[pair] - repaid_amount, self.repaid[pair] + repaid_amount
+            rest, back = piece.amount - repaid_amount, back + repaid_amount
             for part in self.exchange(Record(**{**vars(piece), "amount": rest})) if rest else ():
                 if part.expires > self.now:
                     self.lots[pair].append(part)
                     arrived += part.amount
                 else:
-                    expired[part.origin] += part.amount
+                    expired_amounts[part.origin] += part.amount
                     self.expired[part.origin] += part.amount
-        return arrived, back, expired
+        return arrived, back, expired_amounts
 
     def exchange(self, piece):
         """The pieces that return for a piece of a lot, first the pieces that its mint's revert took in its place."""
@@ -126,14 +128,18 @@ class Model:
     def give_back(self, t, pieces, lots):
         """Return points that were held or taken; they first cover missing amounts of reverted mints."""
         pair = (t.source, t.account)
-        arrived, repaid, expired = self.give(pair, pieces)
+        arrived, repaid_amount, expired_amounts = self.give(pair, pieces)
         for _, claim in sorted(self.missing.items()):
             if claim.pair == pair and t.n < claim.n:
-                claim.amount = max(Decimal(0), claim.amount - expired[claim.key])
+                claim.amount = max(Decimal(0), claim.amount - expired_amounts[claim.key])
                 part = min(claim.amount, arrived)
                 self.take(pair, part, first=claim.key, then=[lot.n for lot in lots])
-                debt = min(claim.amount - part, repaid)  # Points that have repaid debt become debt again.
-                arrived, repaid, claim.amount = arrived - part, repaid - debt, claim.amount - part - debt
+                debt = min(claim.amount - part, repaid_amount)  # Points that have repaid debt become debt again.
+                arrived, repaid_amount, claim.amount = (
+                    arrived - part,
+                    repaid_amount - debt,
+                    claim.amount - part - debt,
+                )
                 self.debt[pair] += debt
                 self.minted[t.account] -= part + debt
 
@@ -170,8 +176,8 @@ class Model:
         self.lots[key] = t.pieces  # The hold, like a wallet: the soonest to expire are captured first.
         captured_pieces = self.take(key, amount)
         self.close(t, SETTLED if amount else REVERTED)
-        released = self.lots.pop(key)
-        self.give_back(t, released, released)
+        released_pieces = self.lots.pop(key)
+        self.give_back(t, released_pieces, released_pieces)
         if amount:
             t.amount, t.pieces = amount, captured_pieces
             self.settle(key, t)
@@ -184,13 +190,13 @@ class Model:
         rules, pieces = self.rules[account], t.pieces
         refuse(t.status == REVERTED, "already-reverted")
         refuse(t.kind == "revert", "not-revertible")
-        burned = t.kind == "burn" and t.status == SETTLED
-        self.check(account, amount, issuing=burned and rules.revolving)
-        if burned:
+        was_burned = t.kind == "burn" and t.status == SETTLED
+        self.check(account, amount, issuing=was_burned and rules.revolving)
+        if was_burned:
             pieces = [self.lot(account, t.debt, key), *pieces]  # The debt is returned first, as a lot of today.
             pieces = [piece for piece in pieces if piece.amount]
         elif t.status == SETTLED:
-            mint, available_points = t.kind == "mint", total(self.unexpired(target))
+            mint, available_points = t.kind == "mint", total(self.unexpired_lots(target))
             if mint and available and not (overdraft and rules.overdraft):
                 amount = min(amount, available_points)
             debt = self.shortfall(target, amount, overdraft and mint)

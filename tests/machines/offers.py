@@ -134,7 +134,7 @@ class Program:
 def _accounts(clock: Clock, chance: random.Random) -> tuple[Points, Points]:
     """The default account, whose points may wait, expire and pay, and another one with an overdraft."""
     organization = clock.organization
-    [default] = organization.administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"]
+    [default] = organization.administration.get(f"/ledgers/{organization.defaults.ledger_id}/accounts")["results"]
     months = chance.choice([None, 1, 2])
     body = {
         "name": "Points",
@@ -168,7 +168,7 @@ def _add_campaigns(program: Program) -> None:
     def add(*actions: Any, **body: Any) -> None:
         program.campaigns.append(shop.campaign(*actions, **{"eventType": ORDER_CREATED, **body}))
 
-    shared = {"scope": "campaign", "type": "points", "period": "total", "limit": 400, "sharedKey": "points"}
+    shared_limit = {"scope": "campaign", "type": "points", "period": "total", "limit": 400, "sharedKey": "points"}
     partial = {"allowPartialApplicationOnLimit": chance.random() < 0.7}
     wait = {
         "availableAfter": chance.choice(["P2D", "PT50H", "P10D"]),
@@ -180,12 +180,12 @@ def _add_campaigns(program: Program) -> None:
     returns = {"onReturn": "reevaluate" if program.reevaluates else "prorate"}
     add(
         running(mint(("=", "floor(order.moneyTotal)"), **wait), rule=f"order.total >= {MIN_TOTAL}.0"),
-        limitRules=[shared],
+        limitRules=[shared_limit],
         **partial,
         **returns,
     )
     monthly = {"scope": "member", "type": "points", "period": "monthly", "limit": 60}
-    add(running(mint(("=", "floor(order.total / 3.0)"))), limitRules=[monthly, shared], **partial)
+    add(running(mint(("=", "floor(order.total / 3.0)"))), limitRules=[monthly, shared_limit], **partial)
     add(
         running(mint(5, ledgerAccountKey=program.stars.account["ledgerAccountKey"])),
         limitRules=[{"scope": "member", "type": "transactions", "period": "weekly", "limit": 2}],
@@ -205,10 +205,10 @@ def _add_campaigns(program: Program) -> None:
         {"scope": "campaign", "type": "money", "period": "total", "limit": 120},
         {"scope": "location", "type": "money", "period": "monthly", "limit": 40, "locationLimits": {"MAD": 25}},
     ]
-    joined = {"stackingGroupKey": stacking_group["stackingGroupKey"]}
-    actions = [running(offer, priority=n, **joined) for n, offer in enumerate(offers, 1)]
+    in_group = {"stackingGroupKey": stacking_group["stackingGroupKey"]}
+    actions = [running(offer, priority=n, **in_group) for n, offer in enumerate(offers, 1)]
     if stacking_group["mode"] in ("best", "worst") and stacking_group["scope"] == "order":
-        actions.append(running(mint(30), priority=9, **joined))
+        actions.append(running(mint(30), priority=9, **in_group))
     add(*actions, limitRules=budgets, allowPartialApplicationOnLimit=chance.random() < 0.6, **returns)
     add(
         running(effect("discount", type="percentage", value=15), priority=20),

@@ -281,15 +281,15 @@ class Coupons(RuleBasedStateMachine):
             (numbers[result.coupon_book_id], result.code): (result.expired_at, result.custom_attributes)
             for result in entries.results
         }
-        unexpired = set()
+        unexpired_lots = set()
         for lot in model.lots(member=number):
             place = {"book": lot.book, "code": lot.code}
             assert expiry_and_data[lot.book, lot.code] == model.expiry_and_data(member=number, **place)
             if not model.has_expired(lot):
-                unexpired.add((lot.book, lot.code))
+                unexpired_lots.add((lot.book, lot.code))
         unused_only = {**ALL, "notUsedOnly": True}
         entries = self.shop.run(lambda call: member_coupons.find_page(call.db, member, unused_only, None, now))
-        assert {(numbers[result.coupon_book_id], result.code) for result in entries.results} == unexpired
+        assert {(numbers[result.coupon_book_id], result.code) for result in entries.results} == unexpired_lots
         unused_only = {**ALL, "unusedOnly": True}
         unused = self.shop.run(lambda call: usages.find_page(call.db, member, unused_only, now)).results
         ids = {usage_row.coupon_usage_id: lot for lot, usage_row in self.stored}

@@ -46,7 +46,7 @@ class World:
     def new(cls, dispatcher: Dispatcher, api: Api, *, rewarding: bool) -> World:
         shop = Shop(api.organization())
         world = cls(dispatcher, shop)
-        priced_in_points = {"requiredPointsConfig": {"ledgerAccountKey": shop.organization.created.ledger_account_key}}
+        priced_in_points = {"requiredPointsConfig": {"ledgerAccountKey": shop.organization.defaults.ledger_account_key}}
         for key, body in {
             "free": {"type": "codeless"},
             "paid": {"type": "codeless", "usageRequiredPoints": 7, **TWICE, **priced_in_points},
@@ -74,7 +74,7 @@ class World:
                 "goalCount": 3,
                 "maxRepetitions": maximum,
             }
-            mission |= {"loyaltyProgramId": shop.organization.created.loyalty_program_id, "pointsAccrual": 4}
+            mission |= {"loyaltyProgramId": shop.organization.defaults.loyalty_program_id, "pointsAccrual": 4}
             world.missions.append(shop.administration.post("/missions", mission)["mission"]["missionId"])
         world.member_ids.update(map(tuple, shop.rows("members", "loyalty_member_id, member_id")))
         world.wallets.update(map(tuple, shop.rows("members", "loyalty_member_id, wallet_id")))
@@ -87,7 +87,7 @@ class World:
     def request(self, operation_id: str, call: Mapping[str, Any]) -> Request:
         """The request of a call; the names and numbers of the test are replaced by keys and ids of this world."""
         organization = self.shop.organization
-        created = organization.created
+        defaults = organization.defaults
         path, body, surface = _in_order(call["path"]), call["body"], INTEGRATION
         if "loyaltyMemberId" in path:
             path["loyaltyMemberId"] = self.members[path["loyaltyMemberId"]]
@@ -104,9 +104,9 @@ class World:
             surface, path = ADMINISTRATION, {"organizationId": organization.id, **path}
         if operation_id in ("mintWalletPoints", "burnWalletPoints"):
             member = self.members[path.pop("member")]
-            path["ledgerId"] = created.ledger_id
+            path["ledgerId"] = defaults.ledger_id
             if operation_id == "burnWalletPoints":
-                path["ledgerAccountId"] = created.ledger_account_id
+                path["ledgerAccountId"] = defaults.ledger_account_id
             path["walletId"] = self.wallets[member]
         return Request(
             surface=surface,

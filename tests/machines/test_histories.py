@@ -42,7 +42,7 @@ def test_points_of_a_mint_that_is_captured_after_their_expiry_expire_at_once(cli
     client.capture(points, [(mint, WHOLE)])
     assert client.balance(points, ana).current_balance == 0
     assert last_balance(client, ana) == 0
-    assert client.issued(points) == {points: 0}
+    assert client.issued_amounts(points) == {points: 0}
     assert expiries(client) == [(10,)]
 
 
@@ -58,7 +58,7 @@ def test_a_transfer_that_is_captured_after_some_lots_expired_moves_only_the_unex
     assert client.balance(points, ana).current_balance == 5 - 2
     assert client.balance(points, ben).current_balance == 2
     assert last_balance(client, ben) == 2
-    assert client.issued(points) == {points: 5}
+    assert client.issued_amounts(points) == {points: 5}
 
 
 def test_expired_points_that_a_capture_releases_and_its_revert_returns_expire_at_once(client):

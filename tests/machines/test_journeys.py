@@ -25,9 +25,9 @@ def operations() -> dict[str, tuple[str, str, Any]]:
     """The method, the path and the declaration of each operation, by operationId."""
     operations_by_id = {}
     for path, item in openapi.bundle("administration")["paths"].items():
-        for method, declared in item.items():
-            if isinstance(declared, dict) and "operationId" in declared:
-                operations_by_id[declared["operationId"]] = (method.upper(), path, declared)
+        for method, operation in item.items():
+            if isinstance(operation, dict) and "operationId" in operation:
+                operations_by_id[operation["operationId"]] = (method.upper(), path, operation)
     return operations_by_id
 
 

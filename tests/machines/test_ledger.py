@@ -205,7 +205,7 @@ class Ledger(RuleBasedStateMachine):
         """Post a transaction set."""
         plans = [self.plan_of(request) for request in several]
         slug, ids = self.attempt(lambda: self.client.post_set([plan.movement for plan in plans]))
-        assert slug == self.units.do(*self.concerned(plans), *(plan.act for plan in plans))
+        assert slug == self.units.do(*self.wallets_and_accounts(plans), *(plan.act for plan in plans))
         self.remember(plans, ids)
         self.effects["set"] += slug is None
 
@@ -218,7 +218,7 @@ class Ledger(RuleBasedStateMachine):
         outcomes = self.client.post_batch(movements)
         items = [(name, plan.act) for plan, (_, name) in zip(plans, several, strict=True)]
         assert [None if isinstance(o, int) else o.slug for o in outcomes] == self.units.batch(
-            *self.concerned(plans), items
+            *self.wallets_and_accounts(plans), items
         )
         for plan, movement, outcome in zip(plans, movements, outcomes, strict=True):
             plan.movement = movement
@@ -246,9 +246,9 @@ class Ledger(RuleBasedStateMachine):
         slug, _ = self.attempt(
             lambda: self.client.capture(account, [(self.ids[key], part(key, amount)) for key, amount in parts])
         )
-        concerned = {w for key, _ in parts for w in (self.model.done[key].source, self.model.done[key].target) if w}
+        wallets = {w for key, _ in parts for w in (self.model.done[key].source, self.model.done[key].target) if w}
         acts = [lambda key=key, amount=amount: self.model.capture(key, amount) for key, amount in parts]
-        assert slug == self.units.do(concerned, {account}, *acts)
+        assert slug == self.units.do(wallets, {account}, *acts)
         self.effects.update(f"capture {portions[key]}" for key, _ in parts if slug is None)
 
     @precondition(lambda self: not all(rules.overdraft for rules in self.model.rules.values()))
@@ -308,11 +308,11 @@ class Ledger(RuleBasedStateMachine):
             "amount": Decimal(10),
             "expires": which + 1,
         }
-        settled, debt = {"manual": False, "overdraft": False, "event": None}, self.model.debt[wallet, account]
-        self.post_movement({**mint, **settled})
+        options, debt = {"manual": False, "overdraft": False, "event": None}, self.model.debt[wallet, account]
+        self.post_movement({**mint, **options})
         transfer = {"kind": "transfer", "account": n, "source": source, "expires": None}
         target = (self.wallets.index(wallet) - source) % WALLETS
-        self.post_movement({**transfer, **settled, "target": target, "amount": "all" if all_of_it else Decimal(15)})
+        self.post_movement({**transfer, **options, "target": target, "amount": "all" if all_of_it else Decimal(15)})
         self.effects["repay"] += self.model.debt[wallet, account] < debt
 
     @precondition(lambda self: self.done)
@@ -358,11 +358,11 @@ class Ledger(RuleBasedStateMachine):
         empty_views = dict.fromkeys(expected_views, Figures())
         views = {pair: view_figures(view) for pair, view in self.client.balances(self.wallets).items()}
         assert empty_views | views == expected_views
-        issued = dict.fromkeys(self.accounts, 0) | self.client.issued(*self.accounts)
-        assert issued == {account: self.model.issued(account) for account in self.accounts}
-        expired = sum(self.model.expired.values())
-        self.effects["expire"] += expired != self.expired
-        self.expired = expired
+        issued_amounts = dict.fromkeys(self.accounts, 0) | self.client.issued_amounts(*self.accounts)
+        assert issued_amounts == {account: self.model.issued_amount(account) for account in self.accounts}
+        expired_sum = sum(self.model.expired.values())
+        self.effects["expire"] += expired_sum != self.expired
+        self.expired = expired_sum
         self.steps += 1
         if self.steps % STEPS_BETWEEN_VERIFICATIONS == 0:
             assert self.client.verify() == []
@@ -400,7 +400,7 @@ class Ledger(RuleBasedStateMachine):
         pair, model = (wallet, account), self.model
         debit, credit = model.pending(account, source=wallet), model.pending(account, target=wallet)
         return Figures(
-            current=total(model.unexpired(pair)) + debit,
+            current=total(model.unexpired_lots(pair)) + debit,
             pending_debit=debit,
             pending_credit=credit,
             debt=model.debt[pair],
@@ -443,9 +443,9 @@ class Ledger(RuleBasedStateMachine):
             manual=manual,
             allow_overdraft=overdraft,
         )
-        concerned = {wallet for wallet in (record.source, record.target) if wallet}
+        wallets = {wallet for wallet in (record.source, record.target) if wallet}
         act = lambda: self.model.post(key, deepcopy(record), manual, overdraft)  # noqa: E731
-        return Record(key=key, movement=movement, wallets=concerned, accounts={record.account}, act=act)
+        return Record(key=key, movement=movement, wallets=wallets, accounts={record.account}, act=act)
 
     def plan_of_revert(self, key, unique, request):
         """The plan of a revert of a stored transaction, or of an unknown one if none is stored."""
@@ -454,28 +454,28 @@ class Ledger(RuleBasedStateMachine):
         if not self.ids:
             act = lambda: refuse(True, "unknown-ledger-transaction")  # noqa: E731
             return Record(key=key, movement=movement, wallets=set(), accounts=set(), act=act)
-        settled = [
+        settled_keys = [
             key for key in self.ids if self.model.done[key].status == SETTLED and self.model.done[key].kind != "revert"
         ]
-        candidates = list(self.ids) if request.get("any") or not settled else settled
+        candidates = list(self.ids) if request.get("any") or not settled_keys else settled_keys
         original = request["key"] if "key" in request else candidates[-1 - request["which"] % len(candidates)]
         t = self.model.done[original]
         movement = replace(movement, reverts=self.ids[original])
         act = lambda: self.model.revert(key, original, overdraft, available)  # noqa: E731
-        concerned = {wallet for wallet in (t.source, t.target) if wallet}
-        return Record(key=key, movement=movement, wallets=concerned, accounts={t.account}, act=act)
+        wallets = {wallet for wallet in (t.source, t.target) if wallet}
+        return Record(key=key, movement=movement, wallets=wallets, accounts={t.account}, act=act)
 
     def amount(self, request, pair):
         if isinstance(request, Decimal):
             return request
-        available = total(self.model.unexpired(pair)) if pair[0] else Decimal(40)
+        available = total(self.model.unexpired_lots(pair)) if pair[0] else Decimal(40)
         # Ten more than the available points may still be less than the available and the held points.
         return {"all": available, "half": available // 2, "more": available + 10}[request] or Decimal(20)
 
     def in_days(self, days):
         return None if days is None else self.model.now + timedelta(days=days)
 
-    def concerned(self, plans):
+    def wallets_and_accounts(self, plans):
         """The wallets and accounts of one unit of work, in which expired lots are burned."""
         return set().union(*(plan.wallets for plan in plans)), set().union(*(plan.accounts for plan in plans))
 

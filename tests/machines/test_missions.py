@@ -74,16 +74,16 @@ class Missions(RuleBasedStateMachine):
         times_before = sum(event.times for event in self.events[member])
         steps_before = sum(event.steps for event in self.events[member])
         # Count one by one, until the last achievement that is allowed.
-        advanced, times = 0, 0
-        while advanced < amount and times < remaining:
-            advanced += 1
-            times = min(remaining, max(0, (steps_before + advanced) // self.mission.goal_count - times_before))
-        self.events[member].append(CountedEvent(self.number, day, times, steps=advanced))
+        counted_steps, times = 0, 0
+        while counted_steps < amount and times < remaining:
+            counted_steps += 1
+            times = min(remaining, max(0, (steps_before + counted_steps) // self.mission.goal_count - times_before))
+        self.events[member].append(CountedEvent(self.number, day, times, steps=counted_steps))
         self.effects["count"] += 1
         self.effects["achieve"] += times > 0
-        self.effects["count in part"] += advanced < amount
+        self.effects["count in part"] += counted_steps < amount
         [tracking] = trackings
-        assert (tracking.counted, tracking.achieved, tracking.loyalty_event_id) == (advanced, times, self.number)
+        assert (tracking.counted, tracking.achieved, tracking.loyalty_event_id) == (counted_steps, times, self.number)
         return tracking
 
     @rule(tracking=consumes(active_events))

@@ -40,14 +40,14 @@ class Offers:
         organization = self.clock.organization
         self.shop = Shop(organization)
         organization.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
-        [account] = organization.administration.get(f"/ledgers/{organization.created.ledger_id}/accounts")["results"]
+        [account] = organization.administration.get(f"/ledgers/{organization.defaults.ledger_id}/accounts")["results"]
         self.points = Points(organization, account)
         body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
         organization.administration.put(self.points.path, {**body, "expiresInMonths": MONTHS})
         group = organization.administration.post("/stacking-groups", {"name": "Best", "mode": "best"})
-        joined = {"stackingGroupKey": group["stackingGroup"]["stackingGroupKey"]}
-        percentage = running(effect("discount", type="percentage", value=PERCENT), name="percentage", **joined)
-        amount = running(effect("discount", type="amount", value=AMOUNT), name="amount", **{**joined, "priority": 2})
+        in_group = {"stackingGroupKey": group["stackingGroup"]["stackingGroupKey"]}
+        percentage = running(effect("discount", type="percentage", value=PERCENT), name="percentage", **in_group)
+        amount = running(effect("discount", type="amount", value=AMOUNT), name="amount", **{**in_group, "priority": 2})
         waiting = running(mint(("=", "floor(order.total)"), availableAfter=f"P{DAYS}D"))
         limits = [
             [{"scope": "campaign", "type": kind, "period": "total", "limit": limit, "sharedKey": kind}]

@@ -76,10 +76,10 @@ class Program:
             "maxAssignedPerMember": program_model.COUPONS,
         }
         book_key = shop.integration.post("/coupon-books", book)["couponBook"]["couponBookKey"]
-        declared = program_model.campaigns(tiers.key("Gold"), badge["badge"]["badgeKey"], book_key)
+        campaigns = program_model.campaigns(tiers.key("Gold"), badge["badge"]["badgeKey"], book_key)
         campaign_ids = {
             body["code"]: shop.campaign(running(effect, rule=rule), **body)["campaignId"]
-            for body, rule, effect in declared
+            for body, rule, effect in campaigns
         }
         mission = {
             "name": "Visits",
@@ -89,7 +89,7 @@ class Program:
             "goalCount": program_model.GOAL,
             "maxRepetitions": program_model.TIMES,
             "pointsAccrual": program_model.REWARD,
-            "loyaltyProgramId": shop.organization.created.loyalty_program_id,
+            "loyaltyProgramId": shop.organization.defaults.loyalty_program_id,
         }
         mission_id = shop.administration.post("/missions", mission)["mission"]["missionId"]
         for name in members:
@@ -260,8 +260,8 @@ class Run:
         self.program.shop.integration.post(path, {}, expect=200)
 
     def _revert(self, transactions: Sequence[str]) -> None:
-        created = self.program.shop.organization.created
-        path = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}/transactions"
+        defaults = self.program.shop.organization.defaults
+        path = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}/transactions"
         for transaction_id in transactions:
             self.program.shop.administration.post(f"{path}/{transaction_id}/revert", {}, expect=200)
 
@@ -300,8 +300,8 @@ def check(api: Api, way: Way, seed: int, *, steps: int, members: int, with_jobs:
     assert run.program.statuses().items() >= dict.fromkeys(histories.model.sent, "success").items()
     run.program.shop.check_ledger()
     run.undo(histories.model)
-    nothing = {"balance": 0, "badges": 0, "coupons": 0, "bonuses": 0, "tier": "Basic", "achieved": 0}
-    assert run.program.state() == {name: {"name": name, **nothing} for name in histories.model.members}
+    empty_record = {"balance": 0, "badges": 0, "coupons": 0, "bonuses": 0, "tier": "Basic", "achieved": 0}
+    assert run.program.state() == {name: {"name": name, **empty_record} for name in histories.model.members}
     assert (run.program.budget_counts(), run.program.value()) == ((0, 0), 0)
     run.program.shop.check_ledger()
 

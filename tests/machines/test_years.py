@@ -51,8 +51,8 @@ class Year:
     def new(cls, api: Any) -> Year:
         """Set up the program."""
         clock = Clock.new(api, starts_at=START.isoformat())
-        shop, created = Shop(clock.organization), clock.organization.created
-        account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+        shop, defaults = Shop(clock.organization), clock.organization.defaults
+        account = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
         body = {"alias": "points", "name": "Points", "active": True, "decimals": 0, "formatString": None}
         more = {"isRevolving": False, "chainSyncEnabled": False, "expiresInMonths": MONTHS}
         shop.administration.put(account, {**body, **more})
@@ -132,9 +132,9 @@ def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Ye
         effects.update("reach a tier" if expected_states[name][1] in TIERS else "lose a tier" for name in movers)
         states = expected_states
     assert {name: year.state(name) for name in MEMBERS} == states
-    expired = {(name, at): amount for name, member in model.items() for at, amount in member.expired.items()}
-    assert {(name, at): n for name, at, n in year.rows(EXPIRIES, (year.clock.organization.id,))} == expired
-    effects["expire"] += len(expired)
+    expired_amounts = {(name, at): amount for name, member in model.items() for at, amount in member.expired.items()}
+    assert {(name, at): n for name, at, n in year.rows(EXPIRIES, (year.clock.organization.id,))} == expired_amounts
+    effects["expire"] += len(expired_amounts)
     # Each year runs twice, so each run needs only half of the minimum.
     effects.check(EFFECTS, minimum=MINIMUM // 2)
     with year.shop.engine.connect() as db:

@@ -146,10 +146,10 @@ def judge(mutation: MutationSpec, unit_tests: list[str]) -> Ruling:
     return Ruling(str(mutation.module_path), mutation.start_pos[0], before, after, result.is_killed)
 
 
-def work_in_a_copy(prepared: Path) -> None:
+def work_in_a_copy(folder: Path) -> None:
     """Let this process work in its own copy of the prepared folder."""
-    copy = Path(tempfile.mkdtemp(dir=prepared.parent))
-    shutil.copytree(prepared, copy, dirs_exist_ok=True)
+    copy = Path(tempfile.mkdtemp(dir=folder.parent))
+    shutil.copytree(folder, copy, dirs_exist_ok=True)
     os.chdir(copy)
 
 
@@ -166,13 +166,13 @@ def main() -> str | None:
     counts = Counter[str]()
     mutations = sample(arguments.number, arguments.seed)
     with tempfile.TemporaryDirectory() as home:
-        prepared = Path(home) / "prepared"
-        shutil.copytree(ROOT, prepared, ignore=shutil.ignore_patterns(".*", "*.egg-info"))
+        folder = Path(home) / "prepared"
+        shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".*", "*.egg-info"))
         # The tests have to pass without a change. This run also compiles all modules.
-        unchanged = subprocess.run([*PYTEST, *arguments.tests], cwd=prepared, stdout=subprocess.PIPE, text=True)
-        if unchanged.returncode:
-            return unchanged.stdout
-        with ProcessPoolExecutor(PROCESSES, initializer=work_in_a_copy, initargs=(prepared,)) as pool:
+        result = subprocess.run([*PYTEST, *arguments.tests], cwd=folder, stdout=subprocess.PIPE, text=True)
+        if result.returncode:
+            return result.stdout
+        with ProcessPoolExecutor(PROCESSES, initializer=work_in_a_copy, initargs=(folder,)) as pool:
             futures = [pool.submit(judge, mutation, arguments.tests) for mutation in mutations]
             for future in tqdm(as_completed(futures), total=len(futures), unit="mutant"):
                 ruling = future.result()

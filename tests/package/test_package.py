@@ -26,13 +26,18 @@ PACKAGES = ("docs", "domain", "handlers", "openapi", "persistence")
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     """The output of a command, which runs without the variables of the project's environment."""
-    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "SSL_CERT_FILE") if name in os.environ}
-    inherited |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
-    completed = subprocess.run(
-        list(map(str, command)), cwd=cwd, env={**inherited, **variables}, capture_output=True, text=True, timeout=1200
+    base_variables = {name: os.environ[name] for name in ("PATH", "HOME", "SSL_CERT_FILE") if name in os.environ}
+    base_variables |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    result = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        env={**base_variables, **variables},
+        capture_output=True,
+        text=True,
+        timeout=1200,
     )
-    assert completed.returncode == 0, completed.stdout[-3000:] + completed.stderr[-3000:]
-    return completed.stdout
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -141,8 +146,12 @@ def test_the_server_serves_its_pages_although_the_current_folder_has_a_handlers_
     programs: Path, temporary_directory: Path, folder_with_handlers: Path
 ) -> None:
     port = free_port()
-    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    variables = {**inherited, "LOYALTY_HOME": str(temporary_directory / f"package-{port}"), "LOYALTY_PORT": str(port)}
+    base_variables = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    variables = {
+        **base_variables,
+        "LOYALTY_HOME": str(temporary_directory / f"package-{port}"),
+        "LOYALTY_PORT": str(port),
+    }
     with (temporary_directory / f"package-{port}.log").open("w+") as log:
         server = subprocess.Popen(
             [programs / "loyalty", "serve"], cwd=folder_with_handlers, env=variables, stdout=log, stderr=log

@@ -121,9 +121,9 @@ def test_an_error_of_a_deferred_statement_is_raised_by_the_commit_and_nothing_is
         defer(db, ADD, (1, "one"))
         defer(db, ADD, (1, "again"))
 
-    with pytest.raises(IntegrityError) as raised:
+    with pytest.raises(IntegrityError) as error_info:
         transactions.run(engine, work)
-    assert transactions.violated_constraint(raised.value, ["seen_n_key"]) == "seen_n_key"
+    assert transactions.violated_constraint(error_info.value, ["seen_n_key"]) == "seen_n_key"
     assert stored_rows(engine) == []
     # The connection can still be used.
     transactions.run(engine, lambda db: defer(db, ADD, (2, "two")))
@@ -331,9 +331,9 @@ class TestPrepared:
     def test_an_error_of_a_prepared_statement_is_raised_with_its_constraint(self, engine):
         transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "one")))
         for _ in range(2):
-            with pytest.raises(IntegrityError) as raised:
+            with pytest.raises(IntegrityError) as error_info:
                 transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "again")))
-            assert transactions.violated_constraint(raised.value, ["seen_n_key"]) == "seen_n_key"
+            assert transactions.violated_constraint(error_info.value, ["seen_n_key"]) == "seen_n_key"
 
     @pytest.mark.parametrize("run", [transactions.run, read_autocommit], ids=["transaction", "autocommit"])
     def test_a_prepared_statement_survives_a_change_of_the_type_of_a_column(self, engine, run):

@@ -70,7 +70,7 @@ def test_the_totals_of_a_member_are_joined_only_with_the_books_of_its_coupons(db
     shop, member = shop_and_member
     analyze_coupons(db)
     sums = []
-    program_id = shop.created.loyalty_program_id
+    program_id = shop.defaults.loyalty_program_id
     rows = rows_of_plans(db, lambda: sums.append(member_coupons.find_totals(db, member, program_id, {})))
     # The amounts that are used and assigned.
     assert sums == [(0, COUPONS_OF_MEMBER)]

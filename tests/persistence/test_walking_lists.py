@@ -114,7 +114,7 @@ FROM t CROSS JOIN generate_series(0, 3) part WHERE amount > 0
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledOrganization:
     """An organization with many rows in every list; `lists` are functions that read a page of the list of that name."""
 
     db: Connection
@@ -123,20 +123,20 @@ class Filled:
 
 
 @pytest.fixture(scope="module")
-def filled_organization(engine) -> Iterator[Filled]:
+def filled_organization(engine) -> Iterator[FilledOrganization]:
     """An organization with 400 rows in every list, rolled back at the end."""
     with engine.connect() as db, db.begin() as transaction:
         # Without statistics the planner expects a row or two, and reads all entries again for each transaction.
         db.execute(text("SET LOCAL enable_nestloop = off"))
-        yield _filled(db, COUNT)
+        yield _fill_lists(db, COUNT)
         transaction.rollback()
 
 
 @pytest.fixture(scope="module")
-def vast_organization(engine) -> Iterator[Filled]:
+def vast_organization(engine) -> Iterator[FilledOrganization]:
     """An organization with so many rows that the planner uses indexes, rolled back at the end."""
     with engine.connect() as db, db.begin() as transaction:
-        lists_of_organization = _filled(db, 10 * COUNT)
+        lists_of_organization = _fill_lists(db, 10 * COUNT)
         db.execute(text(f"ANALYZE {', '.join(sorted({table for *_, tables in INDEXED for table in tables}))}"))
         # The planner may estimate that sorting a few thousand rows is cheaper than reading them in order.
         db.execute(text("SET LOCAL enable_sort = off"))
@@ -144,13 +144,13 @@ def vast_organization(engine) -> Iterator[Filled]:
         transaction.rollback()
 
 
-def _filled(db: Connection, count: int) -> Filled:
+def _fill_lists(db: Connection, count: int) -> FilledOrganization:
     ledger = RawLedger.new(db)
-    organization_id, created = ledger.organization_id, ledger.organization
-    nothing: dict[str, Any] = {name: {} for name in ("profile", "custom_attributes", "notifications", "on_chain")}
-    ana = {"loyalty_member_id": "ana", "active": True, "wallet_key": str(uuid.uuid4()), **nothing}
+    organization_id, defaults = ledger.organization_id, ledger.organization
+    empty_fields: dict[str, Any] = {name: {} for name in ("profile", "custom_attributes", "notifications", "on_chain")}
+    ana = {"loyalty_member_id": "ana", "active": True, "wallet_key": str(uuid.uuid4()), **empty_fields}
     [(member, _)] = members.add_members(
-        db, organization_id, [ana], ledger_id=created.ledger_id, loyalty_program_id=None, now=START
+        db, organization_id, [ana], ledger_id=defaults.ledger_id, loyalty_program_id=None, now=START
     )
     plain = {"publishing_status": "published", "name": "Book"}
     books = [
@@ -161,7 +161,7 @@ def _filled(db: Connection, count: int) -> Filled:
     trigger = TRIGGERS.add(db, organization_id, {**values, "settings": {}, "secret": ""}, START)
     ids = {
         "organization": organization_id,
-        "ledger": created.ledger_id,
+        "ledger": defaults.ledger_id,
         "account": ledger.account_id,
         "member": member.member_id,
         "wallet": member.wallet_id,
@@ -174,7 +174,7 @@ def _filled(db: Connection, count: int) -> Filled:
     book = BOOKS.store(db, books[0], {"coupon_count": count}, START)
     for codeless_book in books[1:]:
         codes.add_codes(db, codeless_book, [None], START)
-    return Filled(
+    return FilledOrganization(
         db,
         ids,
         {

@@ -235,10 +235,10 @@ class World:
 @contextmanager
 def messages_due_early(world: World) -> Iterator[None]:
     """Make the messages due every 5 seconds during the block."""
-    ended = threading.Event()
+    block_has_ended = threading.Event()
 
     def repeat() -> None:
-        while not ended.wait(5):
+        while not block_has_ended.wait(5):
             world.write(MAKE_MESSAGES_DUE)
 
     with ThreadPoolExecutor(1) as pool:
@@ -246,5 +246,5 @@ def messages_due_early(world: World) -> Iterator[None]:
         try:
             yield
         finally:
-            ended.set()
+            block_has_ended.set()
         repeating.result()

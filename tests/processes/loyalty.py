@@ -29,8 +29,8 @@ BELOW_EPHEMERAL_PORTS = (20_000, 32_000)
 
 def environment(home: Path, **variables: str) -> dict[str, str]:
     """The environment of a command that uses the embedded database of a home, without the settings of this process."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LOYALTY_", "PG"))}
-    return {**inherited, "PYTHONPATH": str(ROOT), "LOYALTY_HOME": str(home), **variables}
+    base_variables = {name: value for name, value in os.environ.items() if not name.startswith(("LOYALTY_", "PG"))}
+    return {**base_variables, "PYTHONPATH": str(ROOT), "LOYALTY_HOME": str(home), **variables}
 
 
 def loyalty(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -20,8 +20,8 @@ def standby_of(primary: Path) -> tuple[Path, dict[str, str]]:
         pass
     home = primary.parent / "standby"
     copy_home(primary, home)
-    described = embedded.describe(home)
-    assert described is not None
-    subprocess.run(["cp", "-a", described.data / "PG_VERSION", described.data / "standby.signal"], check=True)
+    description = embedded.describe(home)
+    assert description is not None
+    subprocess.run(["cp", "-a", description.data / "PG_VERSION", description.data / "standby.signal"], check=True)
     address = make_url(url)
     return home, {**PRIMARY, "primary_conninfo": f"host={address.query['host']} user={address.username}"}

@@ -58,9 +58,9 @@ def test_an_advance_whose_process_is_killed_continues_at_its_last_step(home, day
         # Each process executed further steps, and none was the last one.
         assert sorted(set(steps_after_kills)) == steps_after_kills
         assert 20 <= steps_after_kills[0] < steps_after_kills[-1] < days
-        completed = invoke(home, *advance, "--json")
-        assert completed.returncode == 0, completed.stderr
-        clock_record = json.loads(completed.stdout)
+        result = invoke(home, *advance, "--json")
+        assert result.returncode == 0, result.stderr
+        clock_record = json.loads(result.stdout)
         # A step for each day on which a point expires.
         assert (clock_record["status"], clock_record["steps"]) == ("ready", days)
         with disposed(create_engine(url, threads=1)) as engine, engine.connect() as db:

@@ -34,9 +34,9 @@ def examples(page: str, section: str, pattern: str) -> list[str]:
 
 def output(server: Server, command: str) -> str:
     """The output of a command, which must succeed."""
-    completed = invoke(server.home, *shlex.split(command), **DIRECT)
-    assert completed.returncode == 0, f"{command}: {completed.stderr}"
-    return completed.stdout
+    result = invoke(server.home, *shlex.split(command), **DIRECT)
+    assert result.returncode == 0, f"{command}: {result.stderr}"
+    return result.stdout
 
 
 def test_the_examples_about_one_member_work_after_the_sample(server):

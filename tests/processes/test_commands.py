@@ -99,9 +99,9 @@ def test_credentials_that_cannot_be_reset_are_refused(shared_home, organization)
         ([*of_organization, "--client-id", "till-5"], "no API user with the client id till-5"),
     ]
     for arguments, message in refusals:
-        completed = invoke(shared_home, "credentials", "reset", *arguments)
-        assert (completed.returncode, completed.stdout) == (1, "")
-        assert message in completed.stderr
+        result = invoke(shared_home, "credentials", "reset", *arguments)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert message in result.stderr
     reset = invoke(shared_home, "credentials", "reset", *of_organization, "--client-id", "till-4")
     assert [line.split()[0] for line in reset.stdout.splitlines()] == ["clientId", "clientSecret"]
     assert "till-4" in reset.stdout
@@ -109,9 +109,9 @@ def test_credentials_that_cannot_be_reset_are_refused(shared_home, organization)
 
 def test_the_key_of_tokens_is_replaced_by_commands(shared_home, organization):
     def run(*arguments):
-        completed = invoke(shared_home, "keys", *arguments)
-        assert completed.returncode == 0, completed.stderr
-        return completed
+        result = invoke(shared_home, "keys", *arguments)
+        assert result.returncode == 0, result.stderr
+        return result
 
     def is_signing_by_key():
         return {key["keyId"]: key["isSigning"] for key in json.loads(run("list", "--json").stdout)["keys"]}
@@ -140,16 +140,16 @@ def test_the_key_of_tokens_is_replaced_by_commands(shared_home, organization):
 
 @pytest.mark.parametrize("name", ["", "   ", "a" * 101, "a\nb"])
 def test_an_invalid_name_of_an_organization_is_refused(shared_home, name):
-    completed = invoke(shared_home, "organizations", "create", name)
-    assert completed.returncode == 2
-    assert "NAME" in completed.stderr
+    result = invoke(shared_home, "organizations", "create", name)
+    assert result.returncode == 2
+    assert "NAME" in result.stderr
 
 
 def test_a_token_has_the_requested_organization_roles_and_lifetime(shared_home, organization):
     of_organization = ("--organization", str(organization["organizationId"]))
-    completed = loyalty(shared_home, "token", *of_organization, "--role", "members:write", "--expires", "60")
-    assert completed.returncode == 0, completed.stderr
-    claims = jwt.decode(completed.stdout.strip(), options={"verify_signature": False})
+    result = loyalty(shared_home, "token", *of_organization, "--role", "members:write", "--expires", "60")
+    assert result.returncode == 0, result.stderr
+    claims = jwt.decode(result.stdout.strip(), options={"verify_signature": False})
     assert claims["organizationId"] == organization["organizationId"]
     assert claims["roles"] == ["members:write"]
     assert claims["isAdmin"] is False
@@ -171,10 +171,10 @@ def test_a_token_has_the_requested_organization_roles_and_lifetime(shared_home, 
     ],
 )
 def test_a_token_of_an_unknown_organization_role_or_lifetime_is_refused(shared_home, arguments, exit_code, message):
-    completed = invoke(shared_home, "token", *arguments)
-    assert (completed.returncode, completed.stdout) == (exit_code, "")
-    assert message in completed.stderr
-    assert "Traceback" not in completed.stderr
+    result = invoke(shared_home, "token", *arguments)
+    assert (result.returncode, result.stdout) == (exit_code, "")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("surface", ["integration", "administration"])
@@ -191,9 +191,9 @@ def test_the_document_of_webhooks_is_printed(shared_home):
     document = json.loads(as_json.stdout)
     assert (document["asyncapi"], document["info"]["title"]) == ("3.0.0", "Loyalty webhooks")
     assert yaml.safe_load(invoke(shared_home, "openapi", "asyncapi", "--format", "yaml").stdout) == document
-    completed = invoke(shared_home, "openapi", "asyncapi", "--format", "postman")
-    assert completed.returncode == 2
-    assert "asyncapi has no requests to print as postman: choose json or yaml" in completed.stderr
+    result = invoke(shared_home, "openapi", "asyncapi", "--format", "postman")
+    assert result.returncode == 2
+    assert "asyncapi has no requests to print as postman: choose json or yaml" in result.stderr
 
 
 def test_openapi_prints_example_requests_for_postman_and_as_http_file(shared_home):
@@ -208,9 +208,9 @@ def test_openapi_prints_example_requests_for_postman_and_as_http_file(shared_hom
 
 
 def test_verify_reports_that_a_sound_ledger_is_sound(shared_home, organization):
-    completed = invoke(shared_home, "verify")
-    assert completed.returncode == 0, completed.stderr
-    assert completed.stdout.endswith("Reports agree with the records.\nThe ledger is sound.\n")
+    result = invoke(shared_home, "verify")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.endswith("Reports agree with the records.\nThe ledger is sound.\n")
     of_one_organization = invoke(shared_home, "verify", "--organization", str(organization["organizationId"]))
     assert of_one_organization.returncode == 0
 
@@ -301,9 +301,9 @@ def test_a_member_is_printed(shared_home, organization):
             )
         engine.dispose()
     options = ("--organization", str(organization_id))
-    completed = invoke(shared_home, "member", "printed", *options)
-    assert completed.returncode == 0, completed.stderr
-    assert completed.stdout.splitlines()[:3] == [
+    result = invoke(shared_home, "member", "printed", *options)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[:3] == [
         f"printed  Ana Costa, member since {START:%Y-%m-%d}",
         "Tier: Member",
         "Balance: 0 Points",
@@ -347,35 +347,35 @@ def test_a_sample_fills_a_test_organization_and_a_reset_empties_it(shared_home, 
 
 
 def test_the_doctor_of_a_working_installation_reports_no_problem(shared_home):
-    completed = invoke(shared_home, "doctor")
-    assert completed.returncode == 0, completed.stdout
-    assert "BAD" not in completed.stdout
-    assert "embedded PostgreSQL" in completed.stdout
+    result = invoke(shared_home, "doctor")
+    assert result.returncode == 0, result.stdout
+    assert "BAD" not in result.stdout
+    assert "embedded PostgreSQL" in result.stdout
 
 
 def test_the_doctor_reports_an_unknown_setting(shared_home):
-    completed = invoke(shared_home, "doctor", LOYALTY_PROT="80")
-    assert completed.returncode == 1
-    assert "LOYALTY_PROT" in completed.stdout
+    result = invoke(shared_home, "doctor", LOYALTY_PROT="80")
+    assert result.returncode == 1
+    assert "LOYALTY_PROT" in result.stdout
 
 
 def test_the_doctor_writes_an_ipv6_address_in_brackets(new_home):
-    completed = invoke(new_home, "doctor", LOYALTY_HOST="::1", LOYALTY_PORT="8319")
-    assert "ok   address: [::1]:8319, reached by clients at http://[::1]:8319/v2\n" in completed.stdout
+    result = invoke(new_home, "doctor", LOYALTY_HOST="::1", LOYALTY_PORT="8319")
+    assert "ok   address: [::1]:8319, reached by clients at http://[::1]:8319/v2\n" in result.stdout
 
 
 def test_the_doctor_reports_a_missing_home_and_creates_none(new_home):
-    completed = invoke(new_home, "doctor")
-    assert completed.returncode == 1
-    assert "none in" in completed.stdout
+    result = invoke(new_home, "doctor")
+    assert result.returncode == 1
+    assert "none in" in result.stdout
     assert not new_home.exists()
 
 
 def test_the_doctor_reports_an_unreachable_database_without_its_password(new_home):
-    completed = invoke(new_home, "doctor", LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
-    assert completed.returncode == 1
-    assert "BAD  connection" in completed.stdout
-    assert "sesame" not in completed.stdout + completed.stderr
+    result = invoke(new_home, "doctor", LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
+    assert result.returncode == 1
+    assert "BAD  connection" in result.stdout
+    assert "sesame" not in result.stdout + result.stderr
 
 
 def test_the_doctor_reports_pending_migrations(shared_home):
@@ -384,9 +384,9 @@ def test_the_doctor_reports_pending_migrations(shared_home):
         connection.autocommit = True
         connection.cursor().execute("CREATE DATABASE empty")
         connection.close()
-        completed = invoke(shared_home, "doctor", LOYALTY_DATABASE_URL=url.replace("/loyalty?", "/empty?"))
-    assert completed.returncode == 1
-    assert "run `loyalty migrate`" in completed.stdout
+        result = invoke(shared_home, "doctor", LOYALTY_DATABASE_URL=url.replace("/loyalty?", "/empty?"))
+    assert result.returncode == 1
+    assert "run `loyalty migrate`" in result.stdout
 
 
 def test_a_read_only_database_is_reported_by_the_doctor_and_by_commands_that_write(shared_home):
@@ -410,9 +410,9 @@ def test_a_read_only_database_is_reported_by_the_doctor_and_by_commands_that_wri
     "command", [["organizations", "create", "X"], ["token", "--organization", "1"], ["verify"], ["expire"]]
 )
 def test_commands_without_a_database_ask_for_migrate(new_home, command):
-    completed = invoke(new_home, *command)
-    assert completed.returncode == 1
-    assert "run `loyalty migrate` first" in completed.stderr
+    result = invoke(new_home, *command)
+    assert result.returncode == 1
+    assert "run `loyalty migrate` first" in result.stderr
     # A command in the wrong folder creates no second, empty database.
     assert embedded.describe(new_home) is None
 
@@ -425,9 +425,9 @@ def test_migrating_again_reports_that_the_schema_is_up_to_date(new_home):
 
 
 def test_distribute_refuses_a_database_without_citus(home):
-    completed = loyalty(home, "distribute")
-    assert (completed.returncode, completed.stdout) == (1, "")
-    assert completed.stderr.startswith("Error: The database has no extension citus")
+    result = loyalty(home, "distribute")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("Error: The database has no extension citus")
 
 
 def test_migrate_check_reports_the_state_of_the_schema_by_text_and_exit_code(new_home):
@@ -468,41 +468,41 @@ def test_a_database_of_a_version_before_the_first_release_is_refused_with_the_ad
 
 @pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire", "doctor"])
 def test_an_invalid_setting_ends_a_command_with_exit_code_2_and_without_a_traceback(new_home, command):
-    completed = loyalty(new_home, command, LOYALTY_THREADS="many")
-    assert completed.returncode == 2
-    assert completed.stderr == "Error: LOYALTY_THREADS must be a whole number from 1 to 64, not 'many'\n"
+    result = loyalty(new_home, command, LOYALTY_THREADS="many")
+    assert result.returncode == 2
+    assert result.stderr == "Error: LOYALTY_THREADS must be a whole number from 1 to 64, not 'many'\n"
 
 
 @pytest.mark.parametrize("variable", ["LOYALTY_DATABASE_URL", "LOYALTY_READ_DATABASE_URL"])
 @pytest.mark.parametrize("command", ["serve", "migrate", "worker", "doctor"])
 def test_an_unknown_parameter_of_a_database_url_ends_a_command_with_exit_code_2(new_home, command, variable):
-    completed = loyalty(new_home, command, **{variable: f"{NO_SUCH_DATABASE}?sslmod=require"})
-    assert completed.returncode == 2
-    assert completed.stderr == f'Error: {variable} cannot be used: invalid connection option "sslmod"\n'
+    result = loyalty(new_home, command, **{variable: f"{NO_SUCH_DATABASE}?sslmod=require"})
+    assert result.returncode == 2
+    assert result.stderr == f'Error: {variable} cannot be used: invalid connection option "sslmod"\n'
 
 
 @pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire"])
 def test_an_unreachable_database_ends_a_command_with_exit_code_1_without_a_traceback_or_password(new_home, command):
-    completed = invoke(new_home, command, LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
-    assert completed.returncode == 1
-    assert completed.stderr.startswith("Error: the database cannot be used: ")
-    assert "Traceback" not in completed.stderr
-    assert "sesame" not in completed.stderr
+    result = invoke(new_home, command, LOYALTY_DATABASE_URL=NO_SUCH_DATABASE)
+    assert result.returncode == 1
+    assert result.stderr.startswith("Error: the database cannot be used: ")
+    assert "Traceback" not in result.stderr
+    assert "sesame" not in result.stderr
 
 
 @pytest.mark.parametrize("command", ["worker", "verify", "expire"])
 def test_commands_that_need_a_database_do_not_create_one(new_home, command):
-    completed = invoke(new_home, command)
-    assert completed.returncode == 1
-    assert completed.stderr.startswith(f"Error: there is no database in {new_home}: ")
+    result = invoke(new_home, command)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"Error: there is no database in {new_home}: ")
     assert not new_home.exists()
 
 
 def test_a_home_that_is_a_file_is_reported(new_home):
     new_home.write_text("")
-    completed = invoke(new_home, "migrate")
-    assert completed.returncode == 2
-    assert completed.stderr == f"Error: LOYALTY_HOME must be a directory, not '{new_home}'\n"
+    result = invoke(new_home, "migrate")
+    assert result.returncode == 2
+    assert result.stderr == f"Error: LOYALTY_HOME must be a directory, not '{new_home}'\n"
 
 
 def test_every_command_has_a_short_help():
@@ -570,9 +570,9 @@ finally:
 def imported_by(home, *arguments: str) -> set[str]:
     """The modules that a command has imported when it ends."""
     program = [sys.executable, "-c", RUN_AND_LIST_MODULES, *arguments]
-    completed = subprocess.run(program, env=environment(home), capture_output=True, text=True, timeout=240)
-    assert completed.returncode == 0, completed.stderr
-    return set(completed.stderr.splitlines()[-1].split())
+    result = subprocess.run(program, env=environment(home), capture_output=True, text=True, timeout=240)
+    assert result.returncode == 0, result.stderr
+    return set(result.stderr.splitlines()[-1].split())
 
 
 def test_the_help_imports_no_command_and_no_database(shared_home):
@@ -606,10 +606,10 @@ for listed in main.commands.values():
     if "persistence.tables" in sys.modules:
         sys.exit(f"{listed.name} imports persistence.tables")
 """
-    completed = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], env=environment(shared_home), capture_output=True, text=True, timeout=60
     )
-    assert (completed.returncode, completed.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 AT_THE_FIRST_REQUEST = """
@@ -627,11 +627,11 @@ main(["doctor"])
 
 def test_the_doctor_calls_the_server_before_it_imports_the_database(new_home):
     program = [sys.executable, "-c", AT_THE_FIRST_REQUEST]
-    completed = subprocess.run(
+    result = subprocess.run(
         program, env=environment(new_home), cwd=new_home.parent, capture_output=True, text=True, timeout=60
     )
-    imported_modules = set(completed.stderr.split())
-    assert "handlers.server.commands.doctor" in imported_modules, completed.stderr
+    imported_modules = set(result.stderr.split())
+    assert "handlers.server.commands.doctor" in imported_modules, result.stderr
     assert imported_modules & {"sqlalchemy", "psycopg2", "persistence.tables"} == set()
 
 
@@ -652,10 +652,10 @@ main(sys.argv[1:])
 def test_a_command_connects_to_the_database_before_it_imports_the_tables(shared_home, command):
     arguments = ["import", "/dev/null", "--organization", "Shop"] if command == "import" else [command]
     program = [sys.executable, "-c", AT_THE_FIRST_CONNECTION, *arguments]
-    completed = subprocess.run(program, env=environment(shared_home), capture_output=True, text=True, timeout=240)
-    imported_modules = set(completed.stderr.split())
+    result = subprocess.run(program, env=environment(shared_home), capture_output=True, text=True, timeout=240)
+    imported_modules = set(result.stderr.split())
     assert f"handlers.server.commands.{'import_file' if command == 'import' else command}" in imported_modules, (
-        completed.stderr
+        result.stderr
     )
     assert imported_modules & {"persistence.tables", "handlers.http.local", "marshmallow"} == set()
 
@@ -735,9 +735,9 @@ def test_commands_move_the_clock_of_a_test_organization(shared_home):
 
     def clock(*arguments, exit_code=0):
         """Run a command about the clock of the organization; check its exit code."""
-        completed = invoke(shared_home, "clock", *arguments, "--organization", name)
-        assert completed.returncode == exit_code, completed.stderr
-        return completed
+        result = invoke(shared_home, "clock", *arguments, "--organization", name)
+        assert result.returncode == exit_code, result.stderr
+        return result
 
     assert "createTestClock creates a clock" in clock("show", exit_code=1).stderr
     new_clock = json.loads(clock("start", "--at", "2026-03-20T09:00:00Z", "--json").stdout)

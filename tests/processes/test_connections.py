@@ -45,10 +45,10 @@ def connect(server: Server) -> socket.socket:
 
 def read_response(connection: socket.socket) -> tuple[int, dict[str, str], dict]:
     """Read a response until the server closes the connection; returns its status, headers and JSON."""
-    received = b""
+    received_bytes = b""
     while part := connection.recv(65536):
-        received += part
-    head, _, body = received.partition(b"\r\n\r\n")
+        received_bytes += part
+    head, _, body = received_bytes.partition(b"\r\n\r\n")
     status_line, *header_lines = head.decode().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in header_lines)}
     return int(status_line.split()[1]), headers, json.loads(body)
@@ -449,8 +449,8 @@ async def small_server() -> AsyncIterator[tuple[LimitedWorker, Callable[[int], A
 
 async def read_all(client: socket.socket, size: int) -> int:
     """Read a body of `size` bytes; return how many bytes have arrived until then or until the connection ended."""
-    loop, received = asyncio.get_running_loop(), b""
+    loop, received_bytes = asyncio.get_running_loop(), b""
     with suppress(ConnectionResetError):
-        while received.count(b"@") < size and (part := await loop.sock_recv(client, 4096)):
-            received += part
-    return received.count(b"@")
+        while received_bytes.count(b"@") < size and (part := await loop.sock_recv(client, 4096)):
+            received_bytes += part
+    return received_bytes.count(b"@")

@@ -47,8 +47,8 @@ def endpoint():
 def database(home):
     """A cursor on the database of a home with one organization."""
     with embedded.server(home, options={"fsync": "off"}) as url:
-        created = invoke(home, "organizations", "create", "Corner Coffee")
-        assert created.returncode == 0, created.stderr
+        result = invoke(home, "organizations", "create", "Corner Coffee")
+        assert result.returncode == 0, result.stderr
         connection = psycopg2.connect(url)
         connection.autocommit = True
         yield connection.cursor()

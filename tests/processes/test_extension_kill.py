@@ -54,8 +54,8 @@ def test_the_next_worker_continues_an_extension_after_one_is_killed(home):
                     # Do not wait for the interval of the job.
                     db.execute(text("UPDATE periodic_jobs SET next_run_at = now()"))
             assert 0 < counts_after_kills[0] < counts_after_kills[-1] < MEMBERS
-            completed = loyalty(home, "worker", "--once")
-            assert completed.returncode == 0, completed.stderr
+            result = loyalty(home, "worker", "--once")
+            assert result.returncode == 0, result.stderr
             with engine.connect() as db:
                 lots_by_expiry = db.execute(text("SELECT expires_at, count(*) FROM ledger_lots GROUP BY 1")).all()
                 assert [tuple(row) for row in lots_by_expiry] == [(EXTENDED, MEMBERS)]

@@ -59,11 +59,11 @@ def run(site: Site, folder: Path, command: list[str], text: str) -> str:
     """Run a program of the quick start against this server; returns its output."""
     text = text.replace("http://127.0.0.1:8080", site.server.url)
     environment = {**os.environ, **DIRECT, "TOKEN": site.token}
-    completed = subprocess.run(
+    result = subprocess.run(
         command, input=text, env=environment, cwd=folder, capture_output=True, text=True, timeout=240, check=False
     )
-    assert completed.returncode == 0, completed.stderr
-    return completed.stdout
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 @pytest.mark.parametrize("time", ["first", "second"])
@@ -107,9 +107,9 @@ def simulate(site: Site, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_simulate_returns_the_result_of_a_purchase_and_tracks_nothing(site, carla):
-    completed = simulate(site, carla, "--total", "12.5", "--json")
-    assert completed.returncode == 0, completed.stderr
-    simulation = json.loads(completed.stdout)
+    result = simulate(site, carla, "--total", "12.5", "--json")
+    assert result.returncode == 0, result.stderr
+    simulation = json.loads(result.stdout)
     assert (simulation["earn"]["discounts"], simulation["errors"], simulation["nextComplete"]) == ([], [], True)
     view = json.loads(invoke(site.home, "member", carla, "--json").stdout)
     timeline = [entry["text"] for entry in view["timeline"]["results"]]
@@ -128,15 +128,15 @@ def test_wrong_options_of_simulate_are_reported_before_any_request(options):
 
 def test_simulate_reports_an_unreachable_server(site):
     address = f"http://127.0.0.1:{free_port()}/v2"
-    completed = loyalty(site.home, "simulate", "ana", "--total", "1", "--base-url", address, **DIRECT)
-    assert completed.returncode == 1
-    assert "--base-url" in completed.stderr
+    result = loyalty(site.home, "simulate", "ana", "--total", "1", "--base-url", address, **DIRECT)
+    assert result.returncode == 1
+    assert "--base-url" in result.stderr
 
 
 def test_commands_find_the_server_of_this_folder_on_any_port(site, carla):
-    completed = loyalty(site.home, "simulate", carla, "--total", "12.5", "--json", **DIRECT)
-    assert completed.returncode == 0, completed.stderr
-    assert json.loads(completed.stdout)["nextComplete"] is True
+    result = loyalty(site.home, "simulate", carla, "--total", "12.5", "--json", **DIRECT)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["nextComplete"] is True
     doctor = json.loads(invoke(site.home, "doctor", "--json", **DIRECT).stdout)
     [server_finding] = [finding for finding in doctor["findings"] if finding["subject"] == "server"]
     assert (server_finding["isWell"], server_finding["detail"]) == (True, f"running, at {site.server.url}/v2")
@@ -159,19 +159,19 @@ def test_a_wrong_base_path_is_reported(site, carla):
     address = f"{site.server.url}/other/v2"
     playground = invoke(site.home, "playground", "--organization", "1", "--no-browser", "--base-url", address, **DIRECT)
     assert f"Warning: a server responds at {address}, and has no API there" in playground.stderr
-    completed = invoke(site.home, "simulate", carla, "--total", "1", "--base-url", address, **DIRECT)
-    assert completed.returncode == 1
-    assert f"a server responds at {address}, and has no API there" in completed.stderr
-    assert f"such as {site.server.url}/v2" in completed.stderr
+    result = invoke(site.home, "simulate", carla, "--total", "1", "--base-url", address, **DIRECT)
+    assert result.returncode == 1
+    assert f"a server responds at {address}, and has no API there" in result.stderr
+    assert f"such as {site.server.url}/v2" in result.stderr
     doctor = invoke(site.home, "doctor", LOYALTY_BASE_URL=address, **DIRECT)
     assert doctor.returncode == 1
     assert f"BAD  server: a server responds at {address}, and has no API there" in doctor.stdout
 
 
 def test_a_base_url_without_the_path_of_the_api_is_refused(site):
-    completed = loyalty(site.home, "playground", "--no-browser", "--base-url", site.server.url)
-    assert completed.returncode == 2
-    assert completed.stderr == (
+    result = loyalty(site.home, "playground", "--no-browser", "--base-url", site.server.url)
+    assert result.returncode == 2
+    assert result.stderr == (
         "Error: LOYALTY_BASE_URL must be an http or https URL ending in /v2, such as https://a.example/v2, "
         f"not '{site.server.url}'\n"
     )

@@ -53,8 +53,8 @@ def running_engine(home: Path) -> Iterator[Engine]:
 
 def add_organization(engine: Engine, name: str) -> int:
     """Create an organization of that name; returns its id."""
-    created = transactions.run(engine, lambda db: create_organization(db, name=name, now=datetime.now(UTC)))
-    return created.organization_id
+    organization = transactions.run(engine, lambda db: create_organization(db, name=name, now=datetime.now(UTC)))
+    return organization.organization_id
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +109,9 @@ def test_import_reports_faults_by_line_and_accepts_the_corrected_file_of_errors(
     dry_run = office.import_file(file, "--columns", str(columns), "--dry-run")
     assert (dry_run.returncode, office.value("count(*)")) == (1, 0), dry_run.stderr
     assert dry_run.stdout.splitlines()[0] == "3 rows: 2 would be done, 1 failed."
-    completed = office.import_file(file, "--columns", str(columns), "--errors", str(errors))
-    assert completed.returncode == 1
-    assert completed.stdout.splitlines()[1].startswith("Line 3, Customer: ")
+    result = office.import_file(file, "--columns", str(columns), "--errors", str(errors))
+    assert result.returncode == 1
+    assert result.stdout.splitlines()[1].startswith("Line 3, Customer: ")
     headings, row_of_ben = errors.read_text(encoding="utf-8").splitlines()
     assert headings == "importLine,importColumn,importReason,Customer,name"
     assert row_of_ben.split(",")[-2:] == ["b/d", "Ben"]
@@ -127,19 +127,19 @@ def test_import_reads_the_standard_input(office):
     rows = "\n".join(json.dumps({"loyaltyMemberId": f"m{n}"}) for n in range(10)).encode()
     organization = ("--organization", str(office.organization_id))
     command = [sys.executable, "-m", "handlers", "import", "-", *organization, "--format", "ndjson"]
-    completed = subprocess.run(command, env=environment(office.home), input=rows, capture_output=True, timeout=240)
-    assert (completed.returncode, completed.stdout) == (0, b"10 rows: 10 done, 0 failed.\n"), completed.stderr
+    result = subprocess.run(command, env=environment(office.home), input=rows, capture_output=True, timeout=240)
+    assert (result.returncode, result.stdout) == (0, b"10 rows: 10 done, 0 failed.\n"), result.stderr
 
 
 def test_export_prints_rows_with_filters_and_after_an_id(office):
     file = office.folder / "members.csv"
     file.write_text("loyaltyMemberId,name\nana,Ana\nben,Ben\n", encoding="utf-8")
     assert office.import_file(file).returncode == 0
-    completed = loyalty(office.home, "export", "members", "--organization", office.name)
-    assert completed.returncode == 0, completed.stderr
-    assert [json.loads(line)["name"] for line in completed.stdout.splitlines()] == ["Ana", "Ben"]
+    result = loyalty(office.home, "export", "members", "--organization", office.name)
+    assert result.returncode == 0, result.stderr
+    assert [json.loads(line)["name"] for line in result.stdout.splitlines()] == ["Ana", "Ben"]
     id_of_ben = office.value("max(member_id)")
-    assert completed.stderr.splitlines()[-1] == f"2 rows, the last id is {id_of_ben}."
+    assert result.stderr.splitlines()[-1] == f"2 rows, the last id is {id_of_ben}."
     table_after_ben = office.export_members("--format", "csv", "--after", str(id_of_ben))
     assert table_after_ben.stdout.startswith("loyaltyMemberId,publicLoyaltyMemberId,")
     rows_of_ben = office.export_members("--filter", f"memberId={id_of_ben}")

@@ -59,8 +59,8 @@ def test_the_next_worker_reports_the_remaining_notices_after_one_is_killed(home)
                     # Do not wait for the interval of the job.
                     db.execute(text("UPDATE periodic_jobs SET next_run_at = now()"))
             assert 0 < counts_after_kills[0] < counts_after_kills[-1] < MEMBERS
-            completed = loyalty(home, "worker", "--once")
-            assert completed.returncode == 0, completed.stderr
+            result = loyalty(home, "worker", "--once")
+            assert result.returncode == 0, result.stderr
             assert _reported_notices(engine, organization.id) == [
                 (member_id, str(amount), "1") for member_id, amount in sorted(amounts_by_member.items())
             ]

@@ -29,52 +29,52 @@ SETTINGS_QUERY = "SELECT current_setting('timezone'), current_setting('jit'), cu
 
 
 @pytest.fixture(scope="module")
-def pooled_url(database_url: str, temporary_directory: Path) -> Iterator[str]:
+def pooler_url(database_url: str, temporary_directory: Path) -> Iterator[str]:
     """The URL of a pooler that shares three connections to the database of the tests."""
-    with pooler.pooled(database_url, temporary_directory, connections=3) as url:
+    with pooler.run_pooler(database_url, temporary_directory, connections=3) as url:
         yield url
 
 
 @pytest.fixture
-def pooled(pooled_url: str) -> Iterator[Engine]:
+def pooler_engine(pooler_url: str) -> Iterator[Engine]:
     """An engine for eight threads on the pooler, with a statement timeout of 0.7 s."""
-    engine = create_engine(pooled_url, threads=8, statement_timeout_ms=700, lock_timeout_ms=12_345)
+    engine = create_engine(pooler_url, threads=8, statement_timeout_ms=700, lock_timeout_ms=12_345)
     yield engine
     engine.dispose()
 
 
-def test_each_transaction_has_the_settings_of_its_client(pooled: Engine) -> None:
+def test_each_transaction_has_the_settings_of_its_client(pooler_engine: Engine) -> None:
     # The last one is the setting of the engine; the product sets the others for all engines.
     session_settings = [("UTC", "off", "12345ms")]
-    assert transactions.run(pooled, lambda db: query(db, SETTINGS_QUERY, ())) == session_settings
-    assert transactions.read(autocommit(pooled), lambda db: query(db, SETTINGS_QUERY, ())) == session_settings
+    assert transactions.run(pooler_engine, lambda db: query(db, SETTINGS_QUERY, ())) == session_settings
+    assert transactions.read(autocommit(pooler_engine), lambda db: query(db, SETTINGS_QUERY, ())) == session_settings
     assert (
-        transactions.run(pooled, lambda db: [tuple(row) for row in db.execute(text(SETTINGS_QUERY))])
+        transactions.run(pooler_engine, lambda db: [tuple(row) for row in db.execute(text(SETTINGS_QUERY))])
         == session_settings
     )
 
 
-def test_clients_with_different_settings_do_not_affect_each_other(pooled: Engine, pooled_url: str) -> None:
+def test_clients_with_different_settings_do_not_affect_each_other(pooler_engine: Engine, pooler_url: str) -> None:
     def lock_timeout_of(engine: Engine) -> str:
         [(_, _, lock_timeout)] = transactions.run(engine, lambda db: query(db, SETTINGS_QUERY, ()))
         return lock_timeout
 
-    engine_with_other_settings = create_engine(pooled_url, threads=1, lock_timeout_ms=777)
+    engine_with_other_settings = create_engine(pooler_url, threads=1, lock_timeout_ms=777)
     for _ in range(10):
         assert lock_timeout_of(engine_with_other_settings) == "777ms"
-        assert lock_timeout_of(pooled) == "12345ms"
+        assert lock_timeout_of(pooler_engine) == "12345ms"
     engine_with_other_settings.dispose()
 
 
 @pytest.mark.parametrize("is_read", [False, True])
-def test_statements_end_at_their_time_limit(pooled: Engine, is_read: bool) -> None:
-    run, engine = (transactions.read, autocommit(pooled)) if is_read else (transactions.run, pooled)
+def test_statements_end_at_their_time_limit(pooler_engine: Engine, is_read: bool) -> None:
+    run, engine = (transactions.read, autocommit(pooler_engine)) if is_read else (transactions.run, pooler_engine)
     with pytest.raises(OperationalError, match="statement timeout"):
         run(engine, lambda db: db.execute(text("SELECT pg_sleep(60)")).all())
     assert run(engine, lambda db: query(db, "SELECT 1", ())) == [(1,)]
 
 
-def test_more_clients_than_connections_are_served(pooled: Engine) -> None:
+def test_more_clients_than_connections_are_served(pooler_engine: Engine) -> None:
     def set_and_read(number: int) -> int:
         """Set a setting to the number in a transaction, and read it in the same transaction."""
 
@@ -84,15 +84,15 @@ def test_more_clients_than_connections_are_served(pooled: Engine) -> None:
             [(setting,)] = query(db, "SELECT current_setting('loyalty.mine')::int", ())
             return setting
 
-        return transactions.run(pooled, work)
+        return transactions.run(pooler_engine, work)
 
     # Eight clients share the three connections of the pooler.
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(set_and_read, range(200))) == list(range(200))
 
 
-def test_a_server_and_a_worker_work_through_pgbouncer(pooled_url: str, home: Path) -> None:
-    variables = {"LOYALTY_DATABASE_URL": pooled_url}
+def test_a_server_and_a_worker_work_through_pgbouncer(pooler_url: str, home: Path) -> None:
+    variables = {"LOYALTY_DATABASE_URL": pooler_url}
     creation = invoke(home, "organizations", "create", "Pooled", "--json", **variables)
     assert creation.returncode == 0, creation.stderr
     organization = json.loads(creation.stdout)["organizationId"]

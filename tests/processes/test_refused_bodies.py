@@ -30,10 +30,10 @@ def connect(server: Server) -> socket.socket:
 
 def read_all(connection: socket.socket) -> bytes:
     """The bytes that arrive until the server closes the connection."""
-    received = b""
+    received_bytes = b""
     while part := connection.recv(65536):
-        received += part
-    return received
+        received_bytes += part
+    return received_bytes
 
 
 def test_a_client_that_sends_a_too_large_body_to_its_end_reads_the_refusal(server):

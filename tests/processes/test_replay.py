@@ -123,9 +123,9 @@ def test_an_interrupted_replay_is_completed_by_the_next_one(site, lines, stop_si
     assert process.returncode != 0
     assert "Traceback" not in error_output
 
-    completed = site.replay(path)
-    assert completed.returncode == 0, completed.stderr
-    report = summary(completed)
+    result = site.replay(path)
+    assert result.returncode == 0, result.stderr
+    report = summary(result)
     counts = re.fullmatch(r"1,000: (\d+) new, (\d+) repeated, 0 failed", report["Orders"])
     new_orders, repeated_orders = map(int, counts.groups())
     assert new_orders > 0
@@ -154,40 +154,40 @@ def test_a_replay_by_organization_id_and_token_needs_no_database(site, lines):
     path = site.file("elsewhere.txt", lines[:50])
     no_database = {"LOYALTY_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
     arguments = ["--organization", organization_id, "--token", token, "--base-url", f"{site.server.url}/v2"]
-    completed = loyalty(site.home, "replay", str(path), *arguments, **no_database)
-    assert completed.returncode == 0, completed.stderr
-    assert summary(completed)["Organization"] == "Elsewhere"
-    assert summary(completed)["Orders"].startswith("50: 50 new")
+    result = loyalty(site.home, "replay", str(path), *arguments, **no_database)
+    assert result.returncode == 0, result.stderr
+    assert summary(result)["Organization"] == "Elsewhere"
+    assert summary(result)["Orders"].startswith("50: 50 new")
     repetition = json.loads(invoke(site.home, "replay", str(path), *arguments, "--json", **no_database).stdout)
     assert (repetition["organization"], repetition["orders"], repetition["tracked"]) == ("Elsewhere", 50, 0)
 
 
 def test_a_token_that_is_not_accepted_is_reported(site, lines):
     path = site.file("refused.txt", lines[:5])
-    completed = site.replay(path, "--organization", "1", "--token", "nonsense")
-    assert completed.returncode == 1
-    assert "returned 401" in completed.stderr
-    assert "Traceback" not in completed.stderr
+    result = site.replay(path, "--organization", "1", "--token", "nonsense")
+    assert result.returncode == 1
+    assert "returned 401" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_a_token_requires_an_organization_and_vice_versa(site, lines):
-    completed = site.replay(site.file("alone.txt", lines[:5]), "--token", "x")
-    assert completed.returncode == 2
-    assert "give both --organization and --token, or neither" in completed.stderr
+    result = site.replay(site.file("alone.txt", lines[:5]), "--token", "x")
+    assert result.returncode == 2
+    assert "give both --organization and --token, or neither" in result.stderr
 
 
 def test_an_unreachable_server_is_reported_in_one_line(site, lines):
     path = site.file("unreachable.txt", lines[:5])
-    completed = loyalty(site.home, "replay", str(path), "--base-url", f"http://127.0.0.1:{free_port()}/v2")
-    assert completed.returncode == 1
-    assert completed.stderr.startswith("Error: no server responds at http://127.0.0.1:")
-    assert completed.stderr.count("\n") == 1
+    result = loyalty(site.home, "replay", str(path), "--base-url", f"http://127.0.0.1:{free_port()}/v2")
+    assert result.returncode == 1
+    assert result.stderr.startswith("Error: no server responds at http://127.0.0.1:")
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.stress
 def test_the_whole_file_is_replayed_once(site):
-    completed = site.replay(purchases_file())
-    report = summary(completed)
+    result = site.replay(purchases_file())
+    report = summary(result)
     assert report["Orders"] == "69,659: 69,659 new, 0 repeated, 0 failed"
     assert report["Members"] == "23,570: 23,570 new"
     assert report["Points minted"] == "2,453,159 in all, 2,453,159 by this run"

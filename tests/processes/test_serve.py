@@ -198,19 +198,19 @@ def test_an_address_that_cannot_be_used_is_reported_with_its_variable(
 ):
     server, _ = running_server
     port = str(server.port)
-    completed = invoke(server.home, "serve", LOYALTY_PORT=str(free_port()), **{variable: value.format(port=port)})
-    assert completed.returncode == exit_code
+    result = invoke(server.home, "serve", LOYALTY_PORT=str(free_port()), **{variable: value.format(port=port)})
+    assert result.returncode == exit_code
     # The report is one line.
-    assert completed.stderr.count("\n") == 1
-    assert variable in completed.stderr
-    assert message_part.format(port=port) in completed.stderr
+    assert result.stderr.count("\n") == 1
+    assert variable in result.stderr
+    assert message_part.format(port=port) in result.stderr
 
 
 def test_the_management_address_must_differ_from_the_main_one(running_server):
     server, _ = running_server
-    completed = invoke(server.home, "serve", LOYALTY_PORT="9090", LOYALTY_MANAGEMENT_BIND="127.0.0.1:9090")
-    assert completed.returncode == 2
-    assert "LOYALTY_MANAGEMENT_BIND must differ" in completed.stderr
+    result = invoke(server.home, "serve", LOYALTY_PORT="9090", LOYALTY_MANAGEMENT_BIND="127.0.0.1:9090")
+    assert result.returncode == 2
+    assert "LOYALTY_MANAGEMENT_BIND must differ" in result.stderr
 
 
 @needs_proc

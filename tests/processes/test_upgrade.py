@@ -36,10 +36,10 @@ VERSIONS = "persistence/migrations/versions"
 
 def git(*arguments: str) -> bytes:
     """The output of a git command; skips the test if it fails, as without a history."""
-    completed = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True)
-    if completed.returncode:
-        pytest.skip(f"git {arguments[0]}: {completed.stderr.decode().strip()}")
-    return completed.stdout
+    result = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True)
+    if result.returncode:
+        pytest.skip(f"git {arguments[0]}: {result.stderr.decode().strip()}")
+    return result.stdout
 
 
 def commit_of(revision: str) -> str:
@@ -70,9 +70,9 @@ def older_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_database_of_the_first_release_is_migrated(new_home: Path, first_release: Path) -> None:
     def output_of(root: Path, *arguments: str) -> str:
         """The output of a command that the code in `root` runs."""
-        completed = loyalty(new_home, *arguments, PYTHONPATH=str(root))
-        assert completed.returncode == 0, completed.stdout + completed.stderr
-        return completed.stdout
+        result = loyalty(new_home, *arguments, PYTHONPATH=str(root))
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
 
     def lots(root: Path) -> list[dict[str, Any]]:
         """The exported lots, without the rows that have only qualifying points, which old versions do not export."""
@@ -121,16 +121,16 @@ def balance_of(url: str, token: str, member: str) -> float:
 def failures_of(older_version: Path, *arguments: str) -> set[str]:
     """Run tests of the older version with its own code and these arguments of pytest; returns ids of failed tests."""
     path = os.pathsep.join((str(older_version), str(ROOT / "tests" / "processes" / "older")))
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LOYALTY_", "PYTEST_"))}
+    base_variables = {name: value for name, value in os.environ.items() if not name.startswith(("LOYALTY_", "PYTEST_"))}
     report = older_version / "report.xml"
-    completed = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadfile", f"--junit-xml={report}", *arguments],
         cwd=older_version,
-        env={**inherited, "PYTHONPATH": path, "NEWER_VERSION": str(ROOT)},
+        env={**base_variables, "PYTHONPATH": path, "NEWER_VERSION": str(ROOT)},
         capture_output=True,
         text=True,
     )
-    assert completed.returncode in (0, 1), completed.stdout[-10_000:] + completed.stderr[-3_000:]
+    assert result.returncode in (0, 1), result.stdout[-10_000:] + result.stderr[-3_000:]
     cases = ElementTree.parse(report).iter("testcase")
     return {
         f"{case.get('classname')}::{case.get('name')}"
@@ -207,5 +207,5 @@ def test_both_versions_work_side_by_side(home: Path, older_version: Path, shop: 
             fleet.stop()
             fleet.kill()
     for root in (older_version, ROOT):
-        completed = loyalty(home, "verify", **{**variables, "PYTHONPATH": str(root)})
-        assert completed.returncode == 0, completed.stdout + completed.stderr
+        result = loyalty(home, "verify", **{**variables, "PYTHONPATH": str(root)})
+        assert result.returncode == 0, result.stdout + result.stderr

@@ -59,18 +59,18 @@ def test_a_worker_runs_the_jobs_until_it_is_stopped(home, start, stop_signal):
 
 def test_a_worker_that_runs_once_executes_the_due_jobs_and_ends(home):
     with embedded.server(home, options={"fsync": "off"}) as url:
-        completed = loyalty(home, "worker", "--once", LOYALTY_EXPIRE_MINUTES="0", LOYALTY_LOG_FORMAT="text")
-        assert completed.returncode == 0, completed.stderr
+        result = loyalty(home, "worker", "--once", LOYALTY_EXPIRE_MINUTES="0", LOYALTY_LOG_FORMAT="text")
+        assert result.returncode == 0, result.stderr
         # All jobs except that of expiries, which the setting 0 switches off.
         assert count_finished_jobs(url) == len(JOBS) - 1
-        assert "the job evaluate-tiers is done: {'members': 0, 'moves': 0}" in completed.stderr
+        assert "the job evaluate-tiers is done: {'members': 0, 'moves': 0}" in result.stderr
         repetition = invoke(home, "release-answers")
         assert (repetition.returncode, repetition.stdout) == (0, "Nothing to release.\n"), repetition.stderr
 
 
 def test_a_worker_refuses_a_database_that_lacks_migrations(new_home):
     with embedded.server(new_home, options={"fsync": "off"}):
-        completed = loyalty(new_home, "worker")
-        assert completed.returncode == 1
-        assert "run `loyalty migrate` first" in completed.stderr
-        assert "Traceback" not in completed.stderr
+        result = loyalty(new_home, "worker")
+        assert result.returncode == 1
+        assert "run `loyalty migrate` first" in result.stderr
+        assert "Traceback" not in result.stderr

@@ -53,15 +53,15 @@ class Shop:
             db.execute(text("ANALYZE members, wallets"))
         shop = cls(api.organization("CD shop"))
         now = datetime.now(UTC)
-        joined: dict[str, datetime] = {}
+        joined_at: dict[str, datetime] = {}
         for order in purchases:
             at = order.at if joined_by_first_order else now
-            joined[order.customer] = min(at, joined.get(order.customer, at))
+            joined_at[order.customer] = min(at, joined_at.get(order.customer, at))
         values = {
             "organization_id": shop.organization.id,
-            "ledger_id": shop.organization.created.ledger_id,
-            "members": sorted(joined),
-            "joined": [joined[member] for member in sorted(joined)],
+            "ledger_id": shop.organization.defaults.ledger_id,
+            "members": sorted(joined_at),
+            "joined": [joined_at[member] for member in sorted(joined_at)],
         }
         transactions.run(api.engine, lambda db: db.execute(_ENROL, values))
         return shop
@@ -98,7 +98,7 @@ class Shop:
             )
         )
 
-    def discarded(self) -> dict[str, int]:
+    def discarded_points(self) -> dict[str, int]:
         """The points that limits discarded by member, from the records of the events."""
         return dict(
             self.ask(

@@ -63,7 +63,7 @@ def test_the_erasure_of_a_customer_removes_all_traces_and_changes_no_balances_or
     administration.post(f"/members/by-loyalty-member-id/{customer}/mint", mint_body, expect=200)
     balances_before, sizes = shop.balances(), shop.sizes()
     totals = "SELECT sum(total), count(*) FROM purchase_orders WHERE organization_id = :organization_id"
-    order_totals, reports_before = shop.ask(totals), reports(shop, shop.organization.created.ledger_account_id)
+    order_totals, reports_before = shop.ask(totals), reports(shop, shop.organization.defaults.ledger_account_id)
     words = (customer, *WORDS)
     assert all(traces(api.engine, word) for word in words)
 
@@ -73,9 +73,9 @@ def test_the_erasure_of_a_customer_removes_all_traces_and_changes_no_balances_or
     assert balances_after.pop(erased_member["loyaltyMemberId"]) == balances_before.pop(customer)
     assert balances_after == balances_before
     assert (shop.sizes(), shop.ask(totals)) == (sizes, order_totals)
-    assert reports(shop, shop.organization.created.ledger_account_id) == reports_before
+    assert reports(shop, shop.organization.defaults.ledger_account_id) == reports_before
     move_all_changes(api.engine)
-    assert reports(shop, shop.organization.created.ledger_account_id) == reports_before
+    assert reports(shop, shop.organization.defaults.ledger_account_id) == reports_before
     seal_audit_log(api.engine, shop.organization.id)
     assert shop.faults() == []
     with api.engine.connect() as db:

@@ -82,7 +82,7 @@ def test_double_points_stop_at_a_monthly_limit(api, count, partially):
         purchases, [lambda total: int(total) * (2 if total >= 20 else 1)], limit=LIMIT, partially=partially
     )
     assert shop.balances() == without_zeros(reckoning.minted)
-    assert shop.discarded() == without_zeros(reckoning.discarded)
+    assert shop.discarded_points() == without_zeros(reckoning.discarded)
     assert shop.counters() == without_zeros(reckoning.used)
     assert sum(result["limitDiscardedTotalAmount"] for result in results) == sum(reckoning.discarded.values())
     limited_effects = [
@@ -109,7 +109,7 @@ def test_a_monthly_limit_is_applied_to_each_mint_of_an_order_and_not_to_their_su
     mints = [int, lambda total: int(total) if total >= 20 else 0]
     reckoning = reckon(purchases, mints, limit=LIMIT, partially=partially)
     assert shop.balances() == without_zeros(reckoning.minted)
-    assert shop.discarded() == without_zeros(reckoning.discarded)
+    assert shop.discarded_points() == without_zeros(reckoning.discarded)
     assert shop.counters() == without_zeros(reckoning.used)
 
 

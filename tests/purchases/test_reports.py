@@ -49,7 +49,9 @@ class Sums:
             sums.joined[order.customer] = min(order.at, sums.joined.get(order.customer, order.at))
         return sums
 
-    def minted(self, begin: datetime, end: datetime, tag: str | None = None) -> Iterator[tuple[datetime, int, str]]:
+    def mints_between(
+        self, begin: datetime, end: datetime, tag: str | None = None
+    ) -> Iterator[tuple[datetime, int, str]]:
         """The (moment, amount, member) of each mint within a time, and with a tag if it is given."""
         for at, amount, member, tags in self.mints:
             if begin <= at < end and (tag is None or tag in tags):
@@ -58,14 +60,14 @@ class Sums:
     def by_day(self, begin: datetime, end: datetime, zone: str = "UTC", tag: str | None = None) -> Counter[str]:
         """The sum of the mints of each day in the zone."""
         days: Counter[str] = Counter()
-        for at, amount, _ in self.minted(begin, end, tag):
+        for at, amount, _ in self.mints_between(begin, end, tag):
             days[at.astimezone(ZoneInfo(zone)).date().isoformat()] += amount
         return days
 
     def by_member(self, begin: datetime, end: datetime, tag: str | None = None) -> Counter[str]:
         """The sum of the mints of each member."""
         members: Counter[str] = Counter()
-        for _, amount, member in self.minted(begin, end, tag):
+        for _, amount, member in self.mints_between(begin, end, tag):
             members[member] += amount
         return members
 
@@ -118,7 +120,7 @@ def check_reports(shop: Shop, sums: Sums) -> None:
     for zone in ZONES:
         assert report.days("tag-series", BEGIN, END, tz=zone) == without_zeros(sums.by_day(BEGIN, END, zone))
     for begin, end in months(BEGIN, END):
-        minted_points = sum(amount for _, amount, _ in sums.minted(begin, end))
+        minted_points = sum(amount for _, amount, _ in sums.mints_between(begin, end))
         assert report("tag-total", begin, end)["amount"] == minted_points
         events_in_month = sum(amount for at, amount in sums.events if begin <= at < end)
         assert report("event-count", begin, end, eventType=EVENT_TYPE)["totalCount"] == events_in_month
@@ -135,9 +137,9 @@ def check_reports(shop: Shop, sums: Sums) -> None:
     assert report("tag-total", BEGIN, NEVER)["amount"] == members.total() == sum(shop.balances().values())
     event_count = sum(amount for _, amount in sums.events)
     assert report("event-count", BEGIN, NEVER, eventType=EVENT_TYPE)["totalCount"] == event_count
-    account = shop.organization.created.ledger_account_id
+    account = shop.organization.defaults.ledger_account_id
     totals = report(f"ledger-accounts/{account}/totals", BEGIN, NEVER)
-    receivers = {member for _, amount, member in sums.minted(BEGIN, NEVER) if amount > 0}
+    receivers = {member for _, amount, member in sums.mints_between(BEGIN, NEVER) if amount > 0}
     average = round(Decimal(members.total()) / len(receivers), 6)
     assert totals == {"totalAmount": members.total(), "avgAmountPerUser": average}
 

@@ -133,7 +133,7 @@ class Client:
     def _revert(self, which: int, at: datetime) -> None:
         if which < len(self.minted):
             row, member, amount, tags = self.minted.pop(which)
-            ledger = f"/ledgers/{self.shop.organization.created.ledger_id}/accounts/{row['ledgerAccountId']}"
+            ledger = f"/ledgers/{self.shop.organization.defaults.ledger_id}/accounts/{row['ledgerAccountId']}"
             path = f"{ledger}/transactions/{row['ledgerTransactionId']}/revert"
             body = {"externalEventDate": at.isoformat(), "tags": ["web", "mistake"]}
             self.shop.administration.post(path, body, expect=200)
@@ -142,8 +142,8 @@ class Client:
     def _path(self, member: int) -> str:
         return f"/members/{self.names[member]}/coupon-books/{self.book['couponBookKey']}"
 
-    def _coupons(self, assigned: Any = 0, uses: Any = 0, discounted: Any = 0) -> None:
-        coupons = Coupons(datetime.now(UTC), Decimal(assigned), Decimal(uses), Decimal(discounted))
+    def _coupons(self, assigned: Any = 0, uses: Any = 0, discount: Any = 0) -> None:
+        coupons = Coupons(datetime.now(UTC), Decimal(assigned), Decimal(uses), Decimal(discount))
         self.tally.coupons.append(coupons)
 
     def _assign(self, member: int, amount: int) -> None:
@@ -151,21 +151,21 @@ class Client:
         self.assigned += [member] * amount
         self._coupons(assigned=amount)
 
-    def _use(self, which: int, discounted: Any) -> None:
+    def _use(self, which: int, discount: Any) -> None:
         if which < len(self.assigned):
             member = self.assigned.pop(which)
-            body = {} if discounted is None else {"amountDiscounted": discounted}
+            body = {} if discount is None else {"amountDiscounted": discount}
             usage = self.shop.integration.post(f"{self._path(member)}/use", body, expect=200)["couponUsage"]
-            self.used.append((member, usage["couponUsageKey"], Decimal(discounted or 0)))
-            self._coupons(uses=1, discounted=discounted or 0)
+            self.used.append((member, usage["couponUsageKey"], Decimal(discount or 0)))
+            self._coupons(uses=1, discount=discount or 0)
 
     def _undo(self, which: int) -> None:
         if which < len(self.used):
-            member, key, discounted = self.used.pop(which)
+            member, key, discount = self.used.pop(which)
             path = f"/members/{self.names[member]}/coupon-usages/{key}/revert"
             self.shop.integration.post(path, {}, expect=200)
             self.assigned.append(member)
-            self._coupons(uses=-1, discounted=-discounted)
+            self._coupons(uses=-1, discount=-discount)
 
     def _move(self, limit: int) -> None:
         transactions.run(self.shop.engine, lambda db: move_changes(db, self.shop.organization.id, limit))
@@ -211,7 +211,7 @@ def _check_reports(client: Client, begin: datetime, end: datetime, zone: str) ->
         if end - begin < timedelta(days=3660):
             amounts_by_day = _series([(mint.at, mint.amount) for mint in mints], begin, end, ZoneInfo(zone))
             _check_series(report("tag-series", **by_tag), amounts_by_day, "amount")
-    account = client.shop.organization.created.ledger_account_id
+    account = client.shop.organization.defaults.ledger_account_id
     totals = report(f"ledger-accounts/{account}/totals", **query)["result"]
     receivers = {mint.member for mint in within(tally.mints) if mint.is_mint}
     assert totals["totalAmount"] == total(tally.mints, "amount")

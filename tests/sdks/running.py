@@ -22,7 +22,7 @@ TWENTY_DIGITS = "12345678901234.567891"
 FIFTEEN_DIGITS = "123456789.123456"
 
 
-def cached(name: str) -> Path:
+def download_folder(name: str) -> Path:
     """A folder of the cache for downloads of a toolchain."""
     folder = cache_folder() / name
     folder.mkdir(exist_ok=True)
@@ -31,12 +31,12 @@ def cached(name: str) -> Path:
 
 def go_variables() -> dict[str, str]:
     """The environment of Go whose packages stay in the cache."""
-    return {"GOPATH": str(cached("go")), "GOCACHE": str(cached("go-build")), "GOFLAGS": "-modcacherw"}
+    return {"GOPATH": str(download_folder("go")), "GOCACHE": str(download_folder("go-build")), "GOFLAGS": "-modcacherw"}
 
 
 def run(command: Sequence[str | Path], *, cwd: Path, **variables: str) -> str:
     """Run a command; returns its output. Raises AssertionError with the output and errors if it fails."""
-    completed = subprocess.run(
+    result = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
         env={**os.environ, **variables},
@@ -44,9 +44,9 @@ def run(command: Sequence[str | Path], *, cwd: Path, **variables: str) -> str:
         text=True,
         check=False,
     )
-    if completed.returncode:
-        raise AssertionError(f"{' '.join(map(str, command))}\n{completed.stdout[-6000:]}\n{completed.stderr[-6000:]}")
-    return completed.stdout
+    if result.returncode:
+        raise AssertionError(f"{' '.join(map(str, command))}\n{result.stdout[-6000:]}\n{result.stderr[-6000:]}")
+    return result.stdout
 
 
 def python(*arguments: str | Path) -> list[str | Path]:
@@ -74,9 +74,9 @@ class Running:
             cwd=cwd,
             JOURNEY_URL=f"{self.url}/v2",
             JOURNEY_ORGANIZATION_ID=str(organization.id),
-            JOURNEY_LEDGER_ID=str(organization.created.ledger_id),
-            JOURNEY_CLIENT_ID=organization.created.client_id,
-            JOURNEY_CLIENT_SECRET=organization.created.client_secret,
+            JOURNEY_LEDGER_ID=str(organization.defaults.ledger_id),
+            JOURNEY_CLIENT_ID=organization.defaults.client_id,
+            JOURNEY_CLIENT_SECRET=organization.defaults.client_secret,
             JOURNEY_ADMIN_TOKEN=organization.token,
             JOURNEY_DECIMAL=decimal,
             **variables,

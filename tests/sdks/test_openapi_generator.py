@@ -18,7 +18,7 @@ from tests.sdks.running import (
     SURFACES,
     TWENTY_DIGITS,
     Running,
-    cached,
+    download_folder,
     expected_results,
     go_variables,
     python,
@@ -95,7 +95,7 @@ def _generate(running_server: Running, folder: Path, generator: str, surface: st
 
 def _jars(name: str, jars: Sequence[str]) -> str:
     """The class path of these jars, fetched once by Maven."""
-    folder = cached(name)
+    folder = download_folder(name)
     if not (folder / "complete").exists():
         dependency = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
         project = (
@@ -105,7 +105,7 @@ def _jars(name: str, jars: Sequence[str]) -> str:
         )
         (folder / "pom.xml").write_text(project)
         copy = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-        repository = f"-Dmaven.repo.local={cached('maven')}"
+        repository = f"-Dmaven.repo.local={download_folder('maven')}"
         run([_program("mvn"), "-q", "-B", repository, copy, "-DoutputDirectory=."], cwd=folder)
         (folder / "complete").touch()
     return os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")))
@@ -125,7 +125,7 @@ def test_the_typescript_clients_make_the_journey(running_server: Running, tmp_pa
     node = npm.node()
     if node is None:
         pytest.skip("needs Node")
-    modules = npm.installed("typescript@5.9.3")
+    modules = npm.install_packages("typescript@5.9.3")
     for surface in SURFACES:
         properties = ("--additional-properties", "importFileExtension=.js")
         _generate(running_server, tmp_path, "typescript-fetch", surface, *properties)

@@ -20,7 +20,7 @@ def test_the_client_makes_the_journey(running_server: Running, tmp_path: Path) -
     node = npm.node()
     if node is None:
         pytest.skip("needs Node")
-    modules = npm.installed(*PACKAGES)
+    modules = npm.install_packages(*PACKAGES)
     (tmp_path / "node_modules").symlink_to(modules)
     (tmp_path / "package.json").write_text('{"type": "module"}\n')
     for surface in SURFACES:

@@ -294,7 +294,7 @@ def test_the_typescript_client_makes_the_journey_and_its_readme_is_typed(
     (tmp_path / "example.ts").write_text(_example(packages / "typescript", "typescript"))
     (tmp_path / "sample.ts").write_text(_sample("TypeScript"))
     (tmp_path / "node.d.ts").write_text("declare const process: { env: Record<string, string | undefined> };")
-    modules = npm.installed("typescript@5.9.3")
+    modules = npm.install_packages("typescript@5.9.3")
     options = (*STRICT, *TARGET, "--outDir", "out", "journey.ts", "example.ts", "sample.ts", "node.d.ts")
     run([node, modules / "typescript/bin/tsc", *options], cwd=tmp_path)
     results = running_server.journey([node, "out/journey.js"], cwd=tmp_path, decimal=FIFTEEN_DIGITS)
@@ -356,11 +356,11 @@ def _example(package: Path, language: str) -> str:
 
 def _put_in_credentials(running_server: Running, example: str) -> str:
     """The example with the URL of the server and the credentials of a new organization."""
-    created = running_server.api.organization("Example").created
+    defaults = running_server.api.organization("Example").defaults
     values = {
         "https://loyalty.example.com": running_server.url,
-        "till-1": created.client_id,
-        '"..."': f'"{created.client_secret}"',
+        "till-1": defaults.client_id,
+        '"..."': f'"{defaults.client_secret}"',
     }
     for placeholder, value in values.items():
         assert example.count(placeholder) == 1

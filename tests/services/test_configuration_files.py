@@ -238,9 +238,9 @@ def test_files_without_text_or_record_and_two_files_of_one_record_are_reported(t
     (tmp_path / "b.yaml").write_text("")
     for name in ("c.yaml", "d.yaml"):
         (tmp_path / name).write_text("record: badge/Same\nfields: {}\n")
-    with pytest.raises(FaultyFiles) as raised:
+    with pytest.raises(FaultyFiles) as error_info:
         read_folder(tmp_path)
-    assert raised.value.faults == [
+    assert error_info.value.faults == [
         "a.yaml, byte 9: the file is not text in UTF-8",
         "b.yaml, line 1: the entry `record` is missing",
         "b.yaml, line 1: the entry `fields` is missing",
@@ -251,9 +251,9 @@ def test_files_without_text_or_record_and_two_files_of_one_record_are_reported(t
 def faults_of(folder, text):
     """The faults of a folder whose only file has this text."""
     (folder / "a.yaml").write_text(text)
-    with pytest.raises(FaultyFiles) as raised:
+    with pytest.raises(FaultyFiles) as error_info:
         read_folder(folder)
-    return raised.value.faults
+    return error_info.value.faults
 
 
 @pytest.mark.parametrize(

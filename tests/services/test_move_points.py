@@ -50,7 +50,7 @@ def transactions_of(shop, member, **query):
 
 @pytest.mark.parametrize("action", ["mint", "burn"])
 def test_every_field_of_the_request_is_stored(shop, member, action):
-    created = shop.organization.created
+    defaults = shop.organization.defaults
     shop.give(member, 100)
     details = {
         "description": "Birthday bonus",
@@ -62,7 +62,7 @@ def test_every_field_of_the_request_is_stored(shop, member, action):
     wallet = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
     move_points = shop.give if action == "mint" else shop.take
     transaction = move_points(
-        member, Decimal("12.0"), ledgerId=created.ledger_id, ledgerAccountId=created.ledger_account_id, **details
+        member, Decimal("12.0"), ledgerId=defaults.ledger_id, ledgerAccountId=defaults.ledger_account_id, **details
     )
     assert transaction == {
         "ledgerTransactionId": str(int(transaction["ledgerTransactionId"])),
@@ -70,8 +70,8 @@ def test_every_field_of_the_request_is_stored(shop, member, action):
         "fromWalletId": wallet if action == "burn" else None,
         "toWalletId": wallet if action == "mint" else None,
         "organizationId": shop.organization.id,
-        "ledgerId": created.ledger_id,
-        "ledgerAccountId": created.ledger_account_id,
+        "ledgerId": defaults.ledger_id,
+        "ledgerAccountId": defaults.ledger_account_id,
         "atomicSetId": None,
         "systemUniqueKey": details["systemUniqueKey"],
     }
@@ -85,7 +85,7 @@ def test_every_field_of_the_request_is_stored(shop, member, action):
 
 def test_a_request_of_only_an_amount_uses_the_default_account_and_a_generated_key(shop, member):
     transaction = shop.give(member, 5)
-    assert transaction["ledgerAccountId"] == shop.organization.created.ledger_account_id
+    assert transaction["ledgerAccountId"] == shop.organization.defaults.ledger_account_id
     # The key is a UUID in canonical form.
     assert transaction["systemUniqueKey"] == str(uuid.UUID(transaction["systemUniqueKey"]))
     # A second request is no repetition.
@@ -147,7 +147,7 @@ def test_a_malformed_request_is_400(shop, member, action, body):
 @pytest.mark.parametrize("action", ["mint", "burn"])
 def test_an_unknown_member_ledger_or_account_is_404(shop, member, action, stranger):
     other_ledger_id = shop.administration.post("/ledgers", {"name": "Franchise"})["ledger"]["ledgerId"]
-    created, foreign = shop.organization.created, stranger.created
+    defaults, foreign = shop.organization.defaults, stranger.defaults
     assert refusal_type(shop, "nobody", action, 404) == "/problems/not-found"
     assert refusal_type(shop, stranger.member()["loyaltyMemberId"], action, 404) == "/problems/not-found"
     for ledger_id in (10**12, foreign.ledger_id):
@@ -157,7 +157,7 @@ def test_an_unknown_member_ledger_or_account_is_404(shop, member, action, strang
         {"ledgerAccountId": foreign.ledger_account_id},
         # The other ledger has neither a default account nor this account.
         {"ledgerId": other_ledger_id},
-        {"ledgerId": other_ledger_id, "ledgerAccountId": created.ledger_account_id},
+        {"ledgerId": other_ledger_id, "ledgerAccountId": defaults.ledger_account_id},
     ]
     for body in cases:
         assert refusal_type(shop, member, action, 404, **body) == "/problems/unknown-ledger-account"
@@ -319,7 +319,7 @@ def test_points_of_a_wallet_that_is_not_locked_are_not_moved(api, shop):
         execution = Execution(db=db, organization=organization, now=datetime.now(UTC), request_id="request")
         with unit_of_work(execution, ids[:1], "Test") as unit:
             wallet_of_ben = MEMBERS.find(db, organization.organization_id, ids[1]).wallet_id
-            account = unit.ledger.accounts[shop.organization.created.ledger_account_id]
+            account = unit.ledger.accounts[shop.organization.defaults.ledger_account_id]
             unit.ledger.mint(account, wallet_of_ben, Decimal(5), Details(system_unique_key=key()))
 
     with pytest.raises(StartOver, match="not locked"):

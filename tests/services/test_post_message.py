@@ -82,8 +82,8 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_takes_too_long(endpoint, 
 
 @pytest.mark.slow
 def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_nothing():
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         reply, seconds = timed_post(
             WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), url, b"x" * 20_000_000
         )
@@ -95,16 +95,16 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_nothing():
 def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_slowly():
     over = threading.Event()
 
-    def sip(listening):
-        connection, _ = listening.accept()
+    def sip(server):
+        connection, _ = server.accept()
         with connection, suppress(OSError):
             while not over.wait(0.05) and connection.recv(10_000):
                 pass
 
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        sipping = threading.Thread(target=sip, args=(listening,))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sipping = threading.Thread(target=sip, args=(server,))
         sipping.start()
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         reply, seconds = timed_post(
             WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), url, b"x" * 20_000_000
         )

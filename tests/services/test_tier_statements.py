@@ -52,17 +52,17 @@ def test_tiers_that_move_with_every_event_take_as_many_statements_for_1_event_as
 def test_tiers_that_move_with_every_item_of_a_set_take_as_many_statements_for_1_item_as_for_50(shop, topics):
     TierSchedule.new(shop, Silver=100)
     shop.campaign(running(mint(1)), enabledTopics=["member-tier-set", *topics], maxTransactionsPerMember=2, **LIMITS)
-    created = shop.organization.created
+    defaults = shop.organization.defaults
 
     def cost(size):
         wallets = [shop.organization.member()["ledgerWalletId"] for _ in range(size)]
         items = [
-            {"ledgerAccountId": created.ledger_account_id, "amount": 100, "fromWalletId": None, "toWalletId": wallet}
+            {"ledgerAccountId": defaults.ledger_account_id, "amount": 100, "fromWalletId": None, "toWalletId": wallet}
             for wallet in wallets
         ]
         shop.give(shop.member(), 100)
         moves_before = count_moves(shop)
-        path = f"/ledgers/{created.ledger_id}/transaction-sets"
+        path = f"/ledgers/{defaults.ledger_id}/transaction-sets"
         statement_count = count(shop.engine, lambda: shop.administration.request("POST", path, {"create": items}))
         assert count_moves(shop) - moves_before == size
         return statement_count
@@ -80,7 +80,7 @@ def test_tiers_that_no_event_changes_cost_no_statement(shop):
         shop.track(event(member))
         return count(shop.engine, lambda: shop.give(member, 1)), count(shop.engine, lambda: shop.track(event(member)))
 
-    path = f"/loyalty-programs/{shop.organization.created.loyalty_program_id}"
+    path = f"/loyalty-programs/{shop.organization.defaults.loyalty_program_id}"
     program = shop.administration.get(path)["loyaltyProgram"]
     body = {name: program[name] for name in ("ledgerId", "description", "defaultTierId")}
     shop.administration.put(path, {**body, "setAsDefault": True, "tierPointsLedgerAccountId": None})

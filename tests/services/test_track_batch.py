@@ -33,7 +33,7 @@ def track_events(db, organization, *events):
 
 
 def test_events_of_a_member_in_a_tier_that_the_batch_does_not_know_are_tracked(api, shop):
-    program = shop.organization.created.loyalty_program_id
+    program = shop.organization.defaults.loyalty_program_id
     with api.engine.begin() as db:
         organization = organizations.find(db, shop.organization.id)
         # The batch reads the configuration, which another call changes after that.

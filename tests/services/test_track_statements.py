@@ -127,8 +127,8 @@ def test_lists_cost_as_many_statements_for_1_row_as_for_25(shop):
     member_id = shop.integration.get(f"/members/{members[0]}")["loyaltyMember"]["memberId"]
     shop.track(*(event(members[0]) for _ in range(25)))
     shop.campaign(*(running(mint(1)) for _ in range(3)))
-    created = shop.organization.created
-    account = f"/ledgers/{created.ledger_id}/accounts/{created.ledger_account_id}"
+    defaults = shop.organization.defaults
+    account = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
     lists = [
         (shop.integration, "/members"),
         (shop.administration, "/members"),

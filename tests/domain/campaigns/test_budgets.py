@@ -144,8 +144,8 @@ def test_points_that_are_worth_another_currency_use_no_money():
 def test_a_money_limit_has_the_currency_of_the_campaign_or_the_default_one():
     in_euros, in_default = (campaign(limit_rules=(rule(10),), currency=currency).record for currency in ("EUR", None))
     campaign_of_points = campaign(limit_rules=(rule(10, "points"),), currency="EUR").record
-    for limited, currency in ((in_euros, "EUR"), (in_default, "USD"), (campaign_of_points, None)):
-        [limit_rule] = limit_rules_of(limited, {}, default_currency="USD")
+    for tested_campaign, currency in ((in_euros, "EUR"), (in_default, "USD"), (campaign_of_points, None)):
+        [limit_rule] = limit_rules_of(tested_campaign, {}, default_currency="USD")
         assert limit_rule.currency == currency
 
 

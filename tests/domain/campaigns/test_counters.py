@@ -202,8 +202,8 @@ def test_a_split_counter_counts_like_a_single_row(limit, counts):
         fits = model + amount <= limit
         # A reversal locks the whole counter; a count that exceeds the quota of its part is repeated with the whole.
         for as_whole in (gives_back, True):
-            locked = {KEY: stored_counter.lock(part, as_whole)}
-            unit = Counters(used_amounts={}, locked=locked, ceilings={KEY: Ceiling(Decimal(limit))})
+            locked_counters = {KEY: stored_counter.lock(part, as_whole)}
+            unit = Counters(used_amounts={}, locked=locked_counters, ceilings={KEY: Ceiling(Decimal(limit))})
             try:
                 if gives_back:
                     unit.reverse(Count(KEY, Decimal(amount), CAMPAIGN_ID))

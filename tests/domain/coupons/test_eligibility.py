@@ -165,8 +165,13 @@ def test_one_free_code_of_a_list_suffices_for_an_assignment_of_any_amount():
 
 def test_the_quota_counts_all_assigned_coupons():
     book = coupon_book(max_assigned_per_member=3)
-    for assigned, amount, refusal_slugs in ((0, 3, []), (2, 1, []), (2, 2, ["coupon-quota"]), (3, 1, ["coupon-quota"])):
-        assert slugs(book, facts(assigned=Decimal(assigned)), Attempt(ASSIGN, Decimal(amount))) == refusal_slugs
+    for assigned_amount, amount, refusal_slugs in (
+        (0, 3, []),
+        (2, 1, []),
+        (2, 2, ["coupon-quota"]),
+        (3, 1, ["coupon-quota"]),
+    ):
+        assert slugs(book, facts(assigned=Decimal(assigned_amount)), Attempt(ASSIGN, Decimal(amount))) == refusal_slugs
     assert slugs(book, facts(assigned=Decimal(3)), Attempt(USE)) == []
 
 

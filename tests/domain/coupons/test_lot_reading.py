@@ -13,7 +13,7 @@ ANA, BEN = 1, 2
 BOOK = LotRange(12, None, with_expired=False)
 
 
-def lot(number, *, member=ANA, coupon=5, expires_in=None, amount=1, used_amount=0, created=NOW):
+def lot(number, *, member=ANA, coupon=5, expires_in=None, amount=1, used_amount=0, created_at=NOW):
     """An unused lot of one coupon that does not expire, unless `expires_in` is a number of days."""
     expired_at = None if expires_in is None else NOW + timedelta(days=expires_in)
     return CouponLot(
@@ -29,8 +29,8 @@ def lot(number, *, member=ANA, coupon=5, expires_in=None, amount=1, used_amount=
         remaining_value=None,
         custom_attributes={},
         expired_at=expired_at,
-        created_at=created,
-        updated_at=created,
+        created_at=created_at,
+        updated_at=created_at,
     )
 
 
@@ -61,7 +61,7 @@ def ids_in_order_of_use(*lots):
 
 def test_the_lot_that_expires_soonest_is_used_first_and_the_oldest_of_equals():
     yesterday = NOW - timedelta(days=1)
-    lots = [lot(1), lot(2, expires_in=2), lot(3, expires_in=1), lot(4, expires_in=1, created=yesterday), lot(5)]
+    lots = [lot(1), lot(2, expires_in=2), lot(3, expires_in=1), lot(4, expires_in=1, created_at=yesterday), lot(5)]
     assert ids_in_order_of_use(*lots) == [4, 3, 2, 1, 5]
     # Lots of a dry run have decreasing negative ids; stored lots are older.
     assert ids_in_order_of_use(lot(-2), lot(-1), lot(9)) == [9, -1, -2]

@@ -80,10 +80,10 @@ TYPES = (746, 772)
 @pytest.mark.parametrize("section", PASSED)
 def test_each_section_passes_as_many_cases_as_documented(section):
     results = [outcome for outcome in outcomes() if outcome.case.section == section]
-    passed, total = PASSED[section]
+    passing, total = PASSED[section]
     assert len(results) == total
     failures = [f"{o.case.text}: {o.detail}" for o in results if not o.passed and o.category == OTHER]
-    assert sum(outcome.passed for outcome in results) == passed, failures
+    assert sum(outcome.passed for outcome in results) == passing, failures
 
 
 def test_all_sections_are_measured():
@@ -102,16 +102,16 @@ def test_every_deviation_has_a_known_reason():
 
 @pytest.mark.parametrize("module", SYNTAX)
 def test_as_many_texts_parse_as_documented(module):
-    agreed, total = SYNTAX[module]
+    agreeing, total = SYNTAX[module]
     assert len(cases(module)) == total
-    assert sum(map(syntax_agrees, cases(module))) == agreed
+    assert sum(map(syntax_agrees, cases(module))) == agreeing
 
 
 def test_as_many_types_agree_as_documented():
     # True, False, or None if this language lacks the type.
     agreements = [types_agree(case) for case in cases("conformance") if "type" in case.data]
-    agreed, total = TYPES
-    assert agreements.count(True) == agreed
+    agreeing, total = TYPES
+    assert agreements.count(True) == agreeing
     assert agreements.count(True) + agreements.count(False) == total
 
 

@@ -432,8 +432,8 @@ def test_no_accepted_expression_takes_much_longer_than_the_deadline():
     """The maximum is twice the deadline of 250 ms, because one search may take 60 ms more."""
     rng = random.Random(20_26)
     worst = (0.0, "")
-    accepted = 0
-    while accepted < 300:
+    accepted_count = 0
+    while accepted_count < 300:
         text = _random_condition(rng)
         if len(text) > 4_000:
             continue
@@ -442,7 +442,7 @@ def test_no_accepted_expression_takes_much_longer_than_the_deadline():
             program = compile_expression(node, ENVIRONMENT, BOOL)
         except ExpressionError:
             continue
-        accepted += 1
+        accepted_count += 1
         for explains in (False, True):
             started_at = time.thread_time()
             budget = Budget(EVENT_COST, Deadline(0.25, time.thread_time))

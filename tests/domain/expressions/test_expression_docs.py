@@ -51,14 +51,14 @@ EXAMPLES = [
 ]
 
 
-def filled(kind, value):
+def with_all_fields(kind, value):
     """The value with all declared fields, None if it lacks them, and with timestamps instead of their texts."""
     if isinstance(kind, ObjectOf) and value is not None:
-        return {name: filled(field.type, value.get(name)) for name, field in kind.fields.items()}
+        return {name: with_all_fields(field.type, value.get(name)) for name, field in kind.fields.items()}
     if isinstance(kind, ListOf) and value is not None:
-        return [filled(kind.element, item) for item in value]
+        return [with_all_fields(kind.element, item) for item in value]
     if isinstance(kind, MapOf) and value is not None:
-        return {key: filled(kind.value, item) for key, item in value.items()}
+        return {key: with_all_fields(kind.value, item) for key, item in value.items()}
     if kind == TIMESTAMP and value is not None:
         return compile_expression(parse(f"timestamp('{value}')"), Environment({})).run({})
     return value
@@ -68,7 +68,7 @@ def filled(kind, value):
 def context():
     values = json.loads(VARIABLES, parse_float=Decimal)
     assert set(values) < set(ENVIRONMENT.variables)
-    return {name: filled(kind, values.get(name)) for name, kind in ENVIRONMENT.variables.items()}
+    return {name: with_all_fields(kind, values.get(name)) for name, kind in ENVIRONMENT.variables.items()}
 
 
 def test_the_page_has_examples():
@@ -127,7 +127,7 @@ def test_every_variable_and_field_is_on_the_page():
         assert re.search(rf"\b{name}\b", tables), name
         inner = getattr(kind, "element", None) or getattr(kind, "value", None) or kind
         if isinstance(inner, ObjectOf):
-            pending.extend((field, declared.type) for field, declared in inner.fields.items())
+            pending.extend((field, field_type.type) for field, field_type in inner.fields.items())
 
 
 @pytest.mark.parametrize(
@@ -150,16 +150,16 @@ def test_the_page_names_the_limits(row, limits):
 
 def test_the_page_has_the_figures_of_conformance():
     section = " ".join(PAGE[PAGE.index("## How close") :].split())
-    for name, (passed, total) in PASSED.items():
-        assert f"| {name} | {passed} | {total} |" in section
+    for name, (passing, total) in PASSED.items():
+        assert f"| {name} | {passing} | {total} |" in section
     for name, count in DEVIATIONS.items():
         assert f"| {count} | {WORDS[name]} |" in section
     supported_outcomes = [outcome for outcome in outcomes() if outcome.category in (OTHER, CHECKED, EMPTY_LISTS)]
-    passed, total = (sum(figures) for figures in zip(*PASSED.values(), strict=True))
+    passing, total = (sum(figures) for figures in zip(*PASSED.values(), strict=True))
     passed_supported = sum(outcome.passed for outcome in supported_outcomes)
     assert (
-        f"passes {passed} of {total:,} conformance tests: {passed_supported} of the {len(supported_outcomes)} tests"
-        f" that use only what the language has, and {passed - passed_supported} of the others." in section
+        f"passes {passing} of {total:,} conformance tests: {passed_supported} of the {len(supported_outcomes)} tests"
+        f" that use only what the language has, and {passing - passed_supported} of the others." in section
     )
     assert f"on {SYNTAX['parsing'][0]} of {SYNTAX['parsing'][1]} texts" in section
     assert f"of {TYPES[0]} of {TYPES[1]} expressions" in section

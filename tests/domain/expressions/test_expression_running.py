@@ -441,13 +441,13 @@ class TestBudget:
         # Each step creates a list of ten times the previous one: small in memory, but long to compare.
         text = "[1]" + ".map(x, [x, x, x, x, x, x, x, x, x, x])" * 3
         doubled_text = text.replace("[1]", "payload.l")
-        nested = [1]
+        nested_list = [1]
         for _ in range(12):
-            nested = [nested] * 10
+            nested_list = [nested_list] * 10
         with pytest.raises(CostExceeded):
-            run("payload.l == payload.m", payload={"l": nested, "m": [list(nested[0])] * 10})
+            run("payload.l == payload.m", payload={"l": nested_list, "m": [list(nested_list[0])] * 10})
         with pytest.raises(EvaluationError) as caught:
-            run(doubled_text, payload={"l": nested})
+            run(doubled_text, payload={"l": nested_list})
         assert caught.value.code == "too-large"
 
 

@@ -156,11 +156,11 @@ def test_an_account_in_use_may_start_to_track_points():
 
 def test_an_account_has_an_idle_policy_only_if_a_policy_is_about_its_last_transaction():
     assert account().idle_policy(UTC) is None
-    fixed = {"expirationType": "fixed", "period": 3}
-    assert account(expiration_policies=(fixed, IDLE)).idle_policy(UTC) == IdlePolicy(
+    fixed_policy = {"expirationType": "fixed", "period": 3}
+    assert account(expiration_policies=(fixed_policy, IDLE)).idle_policy(UTC) == IdlePolicy(
         ExpiryCalendar(UTC, year_start_month=1), months=6
     )
-    assert account(expiration_policies=(fixed,)).idle_policy(UTC) is None
+    assert account(expiration_policies=(fixed_policy,)).idle_policy(UTC) is None
 
 
 @pytest.mark.parametrize(

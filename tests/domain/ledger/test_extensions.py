@@ -31,7 +31,7 @@ def lot(expires_at=JUNE, remaining=10, **more):
     )
 
 
-def extended(old, *, end_of_balance=None, only=None, **change):
+def expiry_after_extension(old, *, end_of_balance=None, only=None, **change):
     """(when a lot expires after an extension, until when an idle balance keeps it), or None if it does not change.
 
     The extension is made at NOW; `only` are the ids of lots that it may change.
@@ -50,34 +50,34 @@ def extended(old, *, end_of_balance=None, only=None, **change):
 
 
 def test_an_extension_lets_a_lot_live_until_a_moment_or_some_months_longer():
-    assert extended(lot(JUNE), until=JULY) == (JULY, JULY)
-    assert extended(lot(JUNE), months=3) == (SEPTEMBER, SEPTEMBER)
-    assert extended(lot(JUNE), months=Decimal(3)) == (SEPTEMBER, SEPTEMBER)
+    assert expiry_after_extension(lot(JUNE), until=JULY) == (JULY, JULY)
+    assert expiry_after_extension(lot(JUNE), months=3) == (SEPTEMBER, SEPTEMBER)
+    assert expiry_after_extension(lot(JUNE), months=Decimal(3)) == (SEPTEMBER, SEPTEMBER)
 
 
 def test_an_extension_does_not_change_lots_that_it_cannot_lengthen():
-    assert extended(lot(JULY), until=JUNE) is None
-    assert extended(lot(JUNE), until=JUNE) is None
+    assert expiry_after_extension(lot(JULY), until=JUNE) is None
+    assert expiry_after_extension(lot(JUNE), until=JUNE) is None
     # These lots never expire, or have expired.
-    assert extended(lot(expires_at=None), until=JULY) is None
-    assert extended(lot(NOW), until=JULY) is None
-    assert extended(lot(datetime(2026, 2, 1, tzinfo=UTC)), until=JULY) is None
+    assert expiry_after_extension(lot(expires_at=None), until=JULY) is None
+    assert expiry_after_extension(lot(NOW), until=JULY) is None
+    assert expiry_after_extension(lot(datetime(2026, 2, 1, tzinfo=UTC)), until=JULY) is None
     # The lot is empty, or the extension is only of lot 2.
-    assert extended(lot(remaining=0), until=JULY) is None
-    assert extended(lot(), only=frozenset({2}), until=JULY) is None
-    assert extended(lot(), only=frozenset({1}), until=JULY) == (JULY, JULY)
+    assert expiry_after_extension(lot(remaining=0), until=JULY) is None
+    assert expiry_after_extension(lot(), only=frozenset({2}), until=JULY) is None
+    assert expiry_after_extension(lot(), only=frozenset({1}), until=JULY) == (JULY, JULY)
 
 
 def test_an_extension_keeps_a_lot_beyond_the_end_of_its_idle_balance():
-    assert extended(lot(SEPTEMBER), end_of_balance=JUNE, until=JULY) == (SEPTEMBER, JULY)
-    assert extended(lot(None), end_of_balance=JUNE, until=JULY) == (None, JULY)
-    assert extended(lot(None), end_of_balance=JUNE, months=3) == (None, SEPTEMBER)
-    assert extended(lot(None, kept_until=JULY), end_of_balance=JUNE, until=SEPTEMBER) == (None, SEPTEMBER)
-    assert extended(lot(None, kept_until=JULY), end_of_balance=JUNE, months=2) == (None, SEPTEMBER)
+    assert expiry_after_extension(lot(SEPTEMBER), end_of_balance=JUNE, until=JULY) == (SEPTEMBER, JULY)
+    assert expiry_after_extension(lot(None), end_of_balance=JUNE, until=JULY) == (None, JULY)
+    assert expiry_after_extension(lot(None), end_of_balance=JUNE, months=3) == (None, SEPTEMBER)
+    assert expiry_after_extension(lot(None, kept_until=JULY), end_of_balance=JUNE, until=SEPTEMBER) == (None, SEPTEMBER)
+    assert expiry_after_extension(lot(None, kept_until=JULY), end_of_balance=JUNE, months=2) == (None, SEPTEMBER)
 
 
 def test_no_lot_lives_beyond_the_last_moment():
-    assert extended(lot(datetime(9999, 12, 1, tzinfo=UTC)), months=1200) == (LAST_MOMENT, LAST_MOMENT)
+    assert expiry_after_extension(lot(datetime(9999, 12, 1, tzinfo=UTC)), months=1200) == (LAST_MOMENT, LAST_MOMENT)
 
 
 @pytest.mark.parametrize(

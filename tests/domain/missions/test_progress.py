@@ -169,11 +169,11 @@ def test_a_count_can_be_reversed_before_or_after_the_goal_is_raised(goal, raise_
 
 
 @given(progresses(), st.integers(0, 40), st.integers(0, 6))
-def test_a_reversal_towards_the_same_goal_subtracts_its_counts(progress, count, achieved):
-    after = progress.after_reversal(count, achieved, progress.goal)
+def test_a_reversal_towards_the_same_goal_subtracts_its_counts(progress, count, achievements):
+    after = progress.after_reversal(count, achievements, progress.goal)
     count_after = progress.counted - count
     assert after.counted == (count_after if after.times_achieved else max(0, count_after))
-    assert after.times_achieved == max(0, progress.times_achieved - achieved)
+    assert after.times_achieved == max(0, progress.times_achieved - achievements)
 
 
 def test_a_reversal_stops_at_0():

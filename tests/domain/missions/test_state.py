@@ -21,9 +21,9 @@ def cause(at=NOON, event=1, **values):
     return ProgressCause(organization_id=1, member_id=ANA, at=at, now=NOON + DAY, loyalty_event_id=event, **values)
 
 
-def state(count=0, achieved=0, goal=3, in_period=None, **values):
+def state(count=0, achievements=0, goal=3, in_period=None, **values):
     """Ana's progress in mission 1, whose goal is 3; `in_period` has her achievements by mission and period."""
-    progress = MissionProgress(Progress(goal, count, achieved), **values)
+    progress = MissionProgress(Progress(goal, count, achievements), **values)
     return MissionProgressState({(ANA, 1): progress}, in_period or {})
 
 
@@ -56,7 +56,7 @@ def test_counts_add_up_to_an_achievement():
 
 
 def test_progress_is_reported_towards_the_present_goal():
-    assert state(count=3, goal=3, achieved=1).progress(ANA, mission(goal_count=5)).progress == Progress(
+    assert state(count=3, goal=3, achievements=1).progress(ANA, mission(goal_count=5)).progress == Progress(
         goal=5, counted=5, times_achieved=1
     )
     assert MissionProgressState({}, {}).progress(ANA, mission(goal_count=5)).progress == Progress(5)
@@ -81,7 +81,7 @@ def test_a_count_that_achieves_nothing_leaves_the_last_achievement():
 
 def test_a_mission_is_achieved_up_to_its_maximum():
     mission_of_two = mission(max_repetitions=2)
-    missions = state(count=3, achieved=1)
+    missions = state(count=3, achievements=1)
     assert missions.remaining_achievements(ANA, mission_of_two, NOON) == 1
     assert numbers(missions.count(mission_of_two, 9, cause())) == Numbers(
         counted=3, achieved=1, total_counted=6, total_achieved=2
@@ -90,7 +90,7 @@ def test_a_mission_is_achieved_up_to_its_maximum():
     assert numbers(missions.count(mission_of_two, 1, cause())) == Numbers(
         counted=0, achieved=0, total_counted=6, total_achieved=2
     )
-    assert state(achieved=3).remaining_achievements(ANA, mission_of_two, NOON) == 0
+    assert state(achievements=3).remaining_achievements(ANA, mission_of_two, NOON) == 0
 
 
 def test_a_mission_is_achieved_up_to_the_maximum_of_a_local_period():
@@ -111,7 +111,7 @@ def test_a_mission_is_achieved_up_to_the_maximum_of_a_local_period():
 
 @pytest.mark.parametrize(
     # The goal is 3.
-    ("count", "achieved", "remaining"),
+    ("count", "achievements", "remaining"),
     [
         (0, 0, 3),
         (2, 0, 1),
@@ -123,14 +123,14 @@ def test_a_mission_is_achieved_up_to_the_maximum_of_a_local_period():
         (4, 0, 1),
     ],
 )
-def test_the_remaining_count_is_the_minimum_that_achieves_the_mission_again(count, achieved, remaining):
-    assert state(count, achieved).remaining_count(ANA, mission(), NOON) == remaining
-    assert state(count, achieved).count(mission(), remaining, cause()).achieved == 1
-    assert remaining == 1 or state(count, achieved).count(mission(), remaining - 1, cause()).achieved == 0
+def test_the_remaining_count_is_the_minimum_that_achieves_the_mission_again(count, achievements, remaining):
+    assert state(count, achievements).remaining_count(ANA, mission(), NOON) == remaining
+    assert state(count, achievements).count(mission(), remaining, cause()).achieved == 1
+    assert remaining == 1 or state(count, achievements).count(mission(), remaining - 1, cause()).achieved == 0
 
 
 def test_a_mission_that_cannot_be_achieved_again_has_no_remaining_count():
-    missions = state(count=3, achieved=1)
+    missions = state(count=3, achievements=1)
     assert missions.remaining_count(ANA, mission(max_repetitions=1), NOON) is None
     assert missions.remaining_count(ANA, mission(max_repetitions=2), NOON) == 3
 
@@ -144,7 +144,7 @@ def test_assumed_progress_replaces_the_stored_one():
 
 def test_an_import_sets_the_progress_to_that_of_another_system():
     """From 4 counts and one achievement to 8 and two: nothing is achieved by it, but the difference is tracked."""
-    missions = state(count=4, achieved=1, last_counter=3, last_achieved_at=NOON)
+    missions = state(count=4, achievements=1, last_counter=3, last_achieved_at=NOON)
     missions.import_progress(mission(), Progress(goal=3, counted=8, times_achieved=2), cause(event=None))
     changes = missions.drain()
     member_progress = changes.progress_of_members[ANA, 1]
@@ -166,9 +166,9 @@ def test_an_import_creates_the_progress_of_a_member_without_one():
     assert (new_tracking.counted, new_tracking.achieved) == (3 + 2, 1)
 
 
-@pytest.mark.parametrize(("count", "achieved", "has_begun"), [(0, 0, False), (1, 0, True), (0, 1, True)])
-def test_progress_has_begun_with_the_first_count_or_achievement(count, achieved, has_begun):
-    assert MissionProgress(Progress(3, count, achieved)).has_begun is has_begun
+@pytest.mark.parametrize(("count", "achievements", "has_begun"), [(0, 0, False), (1, 0, True), (0, 1, True)])
+def test_progress_has_begun_with_the_first_count_or_achievement(count, achievements, has_begun):
+    assert MissionProgress(Progress(3, count, achievements)).has_begun is has_begun
 
 
 def test_no_mission_is_achieved_more_than_nine_billion_times():
@@ -231,19 +231,19 @@ def test_the_response_of_a_request_is_stored_with_its_own_count():
     assert (tracking_of_request.counted, tracking_of_request.answer) == (2, {"counted": 2})
 
 
-def tracking(count=3, achieved=1, number=20):
+def tracking(count=3, achievements=1, number=20):
     """The stored tracking of a count by the event 4, with the id `number`."""
     missions = MissionProgressState({}, {})
     missions.count(mission(), count, cause(event=4))
     [new_tracking] = missions.drain().trackings
     values = {name: getattr(new_tracking, name) for name in new_tracking.__slots__}
-    return MissionTracking(**values | {"mission_tracking_id": number, "achieved": achieved})
+    return MissionTracking(**values | {"mission_tracking_id": number, "achieved": achievements})
 
 
 def test_a_reversed_count_is_subtracted():
     daily_mission = mission(repetition_period="daily", period_limit=1)
-    missions = state(count=4, achieved=1, in_period={(ANA, 1, date(2026, 3, 4)): 1})
-    reversed_count = tracking(count=3, achieved=1, number=20)
+    missions = state(count=4, achievements=1, in_period={(ANA, 1, date(2026, 3, 4)): 1})
+    reversed_count = tracking(count=3, achievements=1, number=20)
     assert missions.remaining_achievements(ANA, daily_mission, NOON) == 0
     assert numbers(missions.reverse(reversed_count, daily_mission, by_event_id=9)) == Numbers(
         counted=-3, achieved=-1, total_counted=1, total_achieved=0
@@ -260,7 +260,7 @@ def test_a_reversed_count_is_subtracted():
 
 def test_a_reversed_count_that_achieved_nothing_loses_no_achievement():
     missions = state(count=2)
-    missions.reverse(tracking(count=1, achieved=0), mission(), by_event_id=9)
+    missions.reverse(tracking(count=1, achievements=0), mission(), by_event_id=9)
     assert missions.drain().reversed_achievements == frozenset()
 
 
