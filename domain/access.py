@@ -62,7 +62,7 @@ def merge_grants(grants: Iterable[Grant]) -> Grant:
 def without_implied_roles(roles: Iterable[str]) -> frozenset[str]:
     """The roles except roles that another role implies: `x:read` is left out if `x:write` is there."""
     all_roles = frozenset(roles)
-    return frozenset(role for role in all_roles if not (role.endswith(":read") and _write(role) in all_roles))
+    return frozenset(role for role in all_roles if not (role.endswith(":read") and _write_role_of(role) in all_roles))
 
 
 def limit_grant(token_grant: Grant, user_grant: Grant) -> Grant:
@@ -107,15 +107,15 @@ def _all_roles_of(grant: Grant) -> frozenset[str]:
     """Every role that a grant includes or implies."""
     if _administers(grant):
         return ROLES
-    return grant.roles | {_read(role) for role in grant.roles}
+    return grant.roles | {_read_role_of(role) for role in grant.roles}
 
 
-def _read(role: str) -> str:
+def _read_role_of(role: str) -> str:
     """The role `x:read` for the role `x:write` or `x:read`."""
     return role.replace(":write", ":read")
 
 
-def _write(role: str) -> str:
+def _write_role_of(role: str) -> str:
     """The role `x:write` for the role `x:write` or `x:read`."""
     return role.replace(":read", ":write")
 

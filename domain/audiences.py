@@ -12,7 +12,7 @@ from typing import Any
 from domain.fields import Key
 from domain.members import Member
 from domain.problems import MAX_NAME_LENGTH, Conflict, FieldFault, InvalidRequest, NotFound, pointer_part
-from domain.scalars import MAX_TEXT_LENGTH, is_scalar, token
+from domain.scalars import MAX_TEXT_LENGTH, equality_key, is_scalar
 
 ATTRIBUTE_MATCHER, LIST_MATCHER, NULL_MATCHER = "attribute-matcher", "list-matcher", "null-matcher"
 MAX_VALUES = 100
@@ -153,7 +153,7 @@ def _attribute_predicate(criterion: Mapping[str, Any]) -> MemberPredicate:
     for name, value in criterion["values"].items():
         values = value if isinstance(value, list) else [value]
         if 0 < len(values) <= MAX_VALUES and all(map(is_scalar, values)):
-            accepted_by_name[name] = frozenset(map(token, values))
+            accepted_by_name[name] = frozenset(map(equality_key, values))
         else:
             detail = (
                 f"{name[:MAX_NAME_LENGTH]} has a value that is neither a text of 1 to {MAX_TEXT_LENGTH} characters,"
@@ -176,4 +176,4 @@ def _has_accepted_value(member: Member, name: str, accepted: frozenset[Any]) -> 
     attributes = member.custom_attributes
     attribute = attributes[name] if name in attributes else (member.profile.get("customAttributes") or {}).get(name)
     values = attribute if isinstance(attribute, list | tuple) else [attribute]
-    return any(token(value) in accepted for value in values)
+    return any(equality_key(value) in accepted for value in values)

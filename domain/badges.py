@@ -144,7 +144,7 @@ class BadgeBalances:
     """Badge balances of the members of one unit of work at the moment `at`.
 
     A missing entry in `balances` is a balance of zero. `new_id_and_key` returns the id and the key of the next
-    tracking; the ids rise. Nothing is assigned to, or unassigned from, members who are `inactive`.
+    tracking; the ids rise. Nothing is assigned to, or unassigned from, the members `inactive_member_ids`.
 
     The reversal of an assignment takes away at most the member's balance; the rest is its missing amount. A later
     revert of an earlier unassignment first repays that missing amount, and gives only the rest to the member.
@@ -157,12 +157,12 @@ class BadgeBalances:
         balances: Mapping[Place, int],
         at: datetime,
         new_id_and_key: Callable[[], tuple[int, str]],
-        inactive: Collection[int] = (),
+        inactive_member_ids: Collection[int] = (),
     ) -> None:
         self._balances = dict(balances)
         self._at = at
         self._new_id_and_key = new_id_and_key
-        self._inactive = frozenset(inactive)
+        self._inactive_member_ids = frozenset(inactive_member_ids)
         # Stored and new trackings, by id.
         self._trackings: dict[int, BadgeTracking] = {}
         self._ids_by_key: ResultsByKey[int] = ResultsByKey()
@@ -230,9 +230,9 @@ class BadgeBalances:
         tracking = self._trackings[badge_tracking_id]
         balance, remaining = self.balance(tracking.member_id, badge.badge_id), self.remaining(tracking.member_id, badge)
         repayments = self._repayments_of_revert(tracking)
-        target = -tracking.amount_assigned - sum(repayments.values())
-        amount = max(target, -balance) if target < 0 else min(target, remaining)
-        return self._revert(tracking, amount, repayments, loyalty_event_id, missing_amount=amount - target)
+        full_amount = -tracking.amount_assigned - sum(repayments.values())
+        amount = max(full_amount, -balance) if full_amount < 0 else min(full_amount, remaining)
+        return self._revert(tracking, amount, repayments, loyalty_event_id, missing_amount=amount - full_amount)
 
     def unreverted_trackings(self, loyalty_event_id: int) -> list[BadgeTracking]:
         """The trackings of an event that are neither reverted nor reversals, newest first."""
@@ -250,7 +250,7 @@ class BadgeBalances:
         new_trackings, self._new_trackings = self._new_trackings, []
         return new_trackings
 
-    def drain(self) -> BadgeChanges:
+    def take_changes(self) -> BadgeChanges:
         """Return the changes that this method has not returned yet; the caller stores them."""
         changes = BadgeChanges(
             balances={place: self._balances[place] for place in sorted(self._changed_places)},
@@ -271,7 +271,7 @@ class BadgeBalances:
 
     def _change_by(self, grant: BadgeGrant, amount: int) -> BadgeTracking:
         """Change the balance by `amount`, which is negative if the badge is taken away."""
-        if grant.member_id in self._inactive:
+        if grant.member_id in self._inactive_member_ids:
             raise MemberInactive("The member is not active.")
         if not grant.badge.active:
             raise BadgeInactive(f"The badge {grant.badge.name} is not active.")

@@ -22,7 +22,7 @@ class Duration:
     seconds: int
 
     @property
-    def longest(self) -> timedelta:
+    def upper_bound(self) -> timedelta:
         """An upper bound of the exact time, for any start and any time zone."""
         # Clocks that are changed, and zones that skip a day, make calendar days longer than 24 hours.
         return timedelta(days=31 * self.months + self.days + 2, seconds=self.seconds)

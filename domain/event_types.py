@@ -45,7 +45,8 @@ BADGE_ASSIGNED, BADGE_UNASSIGNED = "badge-assigned", "badge-unassigned"
 POINTS_EXPIRING, POINTS_EXPIRED = "points-expiring", "points-expired"
 MISSION_ACHIEVED = "mission-status-updated"
 PAYMENT_CONFIRMED = "member-payment-confirmed"
-COUPON_ASSIGNED, COUPON_USED, BENEFIT_USED = COUPON_EVENTS = "coupon-code-assigned", "coupon-code-used", "benefit-used"
+COUPON_ASSIGNED, COUPON_USED, BENEFIT_USED = "coupon-code-assigned", "coupon-code-used", "benefit-used"
+COUPON_EVENTS = (COUPON_ASSIGNED, COUPON_USED, BENEFIT_USED)
 
 EVENTS_WITH_ORDER = frozenset(
     event_type for event_type in BUILT_IN_EVENT_TYPES if event_type.startswith("member-purchase-order-")
@@ -80,7 +81,7 @@ class PayloadInvalid(Conflict, title="The payload is not what the event type ask
     """The payload of an event does not have the form of its type's `schemaType`."""
 
 
-def refuse_other_payload(api_code: str, schema_type: str, payload: Mapping[str, Any] | None) -> None:
+def check_payload(api_code: str, schema_type: str, payload: Mapping[str, Any] | None) -> None:
     """Raise PayloadInvalid if `payload.value` does not have the form of the type (integration 2.8)."""
     check = _CHECKS.get(schema_type)
     if check is None:
@@ -122,7 +123,7 @@ def pascal_case(event_type: str) -> str:
     return "".join(word.capitalize() for word in event_type.split("-"))
 
 
-def built_in(event_type: str) -> Mapping[str, Any]:
+def built_in_record(event_type: str) -> Mapping[str, Any]:
     """A built-in type in the form of a custom one, for lists of both."""
     return {
         "api_code": event_type,

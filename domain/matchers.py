@@ -12,7 +12,7 @@ from typing import Any
 
 from domain.fields import Key
 from domain.problems import FieldFault, InvalidRequest, NotFound, did_you_mean
-from domain.scalars import MAX_TEXT_LENGTH, is_number, is_scalar, is_text, token
+from domain.scalars import MAX_TEXT_LENGTH, equality_key, is_number, is_scalar, is_text
 
 AND, OR = "AND", "OR"
 MAX_VALUES = 1000
@@ -166,11 +166,11 @@ def _cost_of(value: Any) -> int:
 def _compile_test(operator_name: str, value: Any) -> _ValueTest:
     """Compile the test whether an actual value meets a condition with this operator and value."""
     if operator_name == "equals":
-        expected_token = token(value)
-        return lambda actual: token(actual) == expected_token
+        expected_key = equality_key(value)
+        return lambda actual: equality_key(actual) == expected_key
     if operator_name == "in":
-        expected_tokens = frozenset(map(token, value))
-        return lambda actual: token(actual) in expected_tokens
+        expected_keys = frozenset(map(equality_key, value))
+        return lambda actual: equality_key(actual) in expected_keys
     if operator_name == "contains":
         return _contains(value)
     if operator_name == "startsWith":
@@ -181,11 +181,11 @@ def _compile_test(operator_name: str, value: Any) -> _ValueTest:
 
 def _contains(value: Any) -> _ValueTest:
     """A test whether a text contains the text `value`, or a list has the element `value`."""
-    expected_token = token(value)
+    expected_key = equality_key(value)
 
     def test(actual: Any) -> bool:
         if isinstance(actual, str):
             return isinstance(value, str) and value in actual
-        return isinstance(actual, list | tuple) and any(token(element) == expected_token for element in actual)
+        return isinstance(actual, list | tuple) and any(equality_key(element) == expected_key for element in actual)
 
     return test

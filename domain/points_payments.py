@@ -22,7 +22,7 @@ HELD, CAPTURED, RELEASED, REFUNDED = "held", "captured", "released", "refunded"
 DEFAULT_VALIDITY, MAX_VALIDITY = "PT1H", "P7D"
 
 
-class Tendered(NamedTuple):
+class PointsAndValue(NamedTuple):
     """Points, and their value in money."""
 
     points: Decimal
@@ -69,9 +69,9 @@ class PointsPaymentView(PointsPayment):
     refunded_value: Decimal
 
     @property
-    def rest(self) -> Tendered:
+    def rest(self) -> PointsAndValue:
         """The points and the value that were not refunded yet."""
-        return Tendered(self.points - self.refunded_points, EXACT.subtract(self.value, self.refunded_value))
+        return PointsAndValue(self.points - self.refunded_points, EXACT.subtract(self.value, self.refunded_value))
 
 
 def status_of(held_until: datetime, hold: HoldState, now: datetime) -> str:
@@ -101,7 +101,7 @@ def view_of(payment: PointsPayment, account_key: str, hold: HoldState, now: date
 
 def new_payment(
     policy: RedemptionPolicy, order_total: Decimal, points: Decimal | None, value: Decimal | None
-) -> Tendered:
+) -> PointsAndValue:
     """The points and the value of a payment; the request gives only one of them, the other one is None.
 
     Raises InvalidRequest unless exactly one is named, PointsNotMultiple, PaymentBelowMinimum or PaymentExceedsShare.
@@ -110,9 +110,9 @@ def new_payment(
     if points is None:
         assert value is not None
         refuse_too_many_digits(value, policy.currency, order_total)
-        tender = Tendered(policy.points_for(value), value)
+        tender = PointsAndValue(policy.points_for(value), value)
     else:
-        tender = Tendered(points, policy.value_of(points))
+        tender = PointsAndValue(points, policy.value_of(points))
     if Fraction(tender.points) % Fraction(policy.multiple_of):
         raise PointsNotMultiple(f"{tender.points} points are not a multiple of {policy.multiple_of}.")
     if not policy.is_enough(tender.points):
@@ -153,22 +153,24 @@ def refuse_unheld(status: str, key: str) -> None:
         raise PaymentNotHeld(f"The points payment {key} is {status}, not held.")
 
 
-def captured_part(payment: PointsPayment, points: Decimal) -> Tendered:
+def captured_part(payment: PointsPayment, points: Decimal) -> PointsAndValue:
     """The part of a held payment that consists of `points`, with its share of the value, rounded down."""
     if points == payment.points:
-        return Tendered(payment.points, payment.value)
+        return PointsAndValue(payment.points, payment.value)
     share = Fraction(payment.value) * Fraction(points) / Fraction(payment.points)
-    return Tendered(points, floor_to(share, digits_of(payment.currency)))
+    return PointsAndValue(points, floor_to(share, digits_of(payment.currency)))
 
 
-def captured_part_for_value(payment: PointsPayment, rate: PointRate, value: Decimal) -> Tendered:
+def captured_part_for_value(payment: PointsPayment, rate: PointRate, value: Decimal) -> PointsAndValue:
     """The part of a held payment that pays `value`, which is at most the value of the payment."""
     if value == payment.value:
-        return Tendered(payment.points, payment.value)
-    return Tendered(min(payment.points, rate.points_for(value)), value)
+        return PointsAndValue(payment.points, payment.value)
+    return PointsAndValue(min(payment.points, rate.points_for(value)), value)
 
 
-def refunded_part(rate: PointRate, rest: Tendered, points: Decimal | None, value: Decimal | None) -> Tendered:
+def refunded_part(
+    rate: PointRate, rest: PointsAndValue, points: Decimal | None, value: Decimal | None
+) -> PointsAndValue:
     """A refund of points or of a value; the other one is None. `rest` is the unrefunded part of the payment.
 
     The refund of the whole rest has its exact points and value. Raises RefundExceedsPayment.
@@ -179,9 +181,9 @@ def refunded_part(rate: PointRate, rest: Tendered, points: Decimal | None, value
     if points == rest.points or value == rest.value:
         return rest
     if points is not None:
-        return Tendered(points, min(rate.value_of(points), rest.value))
+        return PointsAndValue(points, min(rate.value_of(points), rest.value))
     assert value is not None
-    return Tendered(min(rate.points_worth(value), rest.points), value)
+    return PointsAndValue(min(rate.points_worth(value), rest.points), value)
 
 
 class PaymentNotHeld(Conflict, title="The points payment is not held"):

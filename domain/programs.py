@@ -9,7 +9,7 @@ from typing import Any
 from domain.fields import Key
 from domain.problems import Conflict, NotFound
 from domain.tier_policies import TierPolicy
-from domain.tiers import ConfiguredTier, Step, TierSchedule
+from domain.tiers import ConfiguredTier, TierSchedule, TierStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,11 @@ def _schedule_of(program: LoyaltyProgram, own_tiers: Collection[LoyaltyTier], zo
         ledger_account_id=program.tier_points_ledger_account_id,
         default_tier_id=None if is_default_inactive else default_id,
         steps=tuple(
-            Step(tier.loyalty_tier_id, tier.min_required_points, tier.tier_order) for tier in own_tiers if tier.active
+            TierStep(tier.loyalty_tier_id, tier.min_required_points, tier.tier_order)
+            for tier in own_tiers
+            if tier.active
         ),
-        moves=any(tier.loyalty_tier_id != default_id for tier in own_tiers),
+        moves_members=any(tier.loyalty_tier_id != default_id for tier in own_tiers),
         policy=TierPolicy.of(program.tier_policy, zone),
     )
 

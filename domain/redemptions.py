@@ -85,10 +85,11 @@ class RedemptionPolicy(PointRate):
         The result is at most the maximum amount of a transaction, which a balance may exceed.
         """
         multiple, payable = Fraction(self.multiple_of), Fraction(min(balance, MAX_AMOUNT))
-        # Values are rounded down: the exact value may exceed the maximum by almost one smallest unit.
-        too_many = (self.max_value(order_total) + Decimal(1).scaleb(-digits_of(self.currency))) * self.points_per_unit
-        within_order = ceil(Fraction(too_many) / multiple) - 1
-        points = self._points(min(within_order, payable // multiple) * multiple)
+        # Values are rounded down: points pay at most the maximum while they are worth less than one unit more.
+        unit = Decimal(1).scaleb(-digits_of(self.currency))
+        excess_points = (self.max_value(order_total) + unit) * self.points_per_unit
+        multiples_within_order = ceil(Fraction(excess_points) / multiple) - 1
+        points = self._points(min(multiples_within_order, payable // multiple) * multiple)
         return points if self.is_enough(points) else _ZERO
 
     def is_enough(self, points: Decimal) -> bool:

@@ -163,15 +163,15 @@ class ReferralReward:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadyProgram:
+class ProgramWithRewards:
     """A referral program with its rewards and their ledger accounts."""
 
-    program: ReferralProgram
+    record: ReferralProgram
     rewards: tuple[ReferralReward, ...]
 
 
-def prepare_program(program: ReferralProgram, main_account: LedgerAccount | None) -> ReadyProgram:
-    """Prepare a program; `main_account` receives points for which the program names no account."""
+def program_with_rewards(program: ReferralProgram, main_account: LedgerAccount | None) -> ProgramWithRewards:
+    """A program with its rewards; `main_account` receives points for which the program names no account."""
     main_id = None if main_account is None else main_account.ledger_account_id
     rewards = []
     for recipient in (REFERRER, REFERRED):
@@ -182,15 +182,17 @@ def prepare_program(program: ReferralProgram, main_account: LedgerAccount | None
             rewards.append(ReferralReward(recipient, points, account_id or main_id))
         if book_key is not None:
             rewards.append(ReferralReward(recipient, coupon_book_key=book_key))
-    return ReadyProgram(program, tuple(rewards))
+    return ProgramWithRewards(program, tuple(rewards))
 
 
 class ReferralPrograms:
     """All referral programs of an organization, active or not; `types` are the event types that they consider."""
 
-    def __init__(self, programs: Iterable[ReadyProgram] = ()) -> None:
-        self.by_id: Mapping[int, ReadyProgram] = {program.program.referral_program_id: program for program in programs}
-        records = [program.program for program in self.by_id.values()]
+    def __init__(self, programs: Iterable[ProgramWithRewards] = ()) -> None:
+        self.by_id: Mapping[int, ProgramWithRewards] = {
+            program.record.referral_program_id: program for program in programs
+        }
+        records = [program.record for program in self.by_id.values()]
         self.types = frozenset(program.event_type for program in records)
         self.active_types = frozenset(program.event_type for program in records if program.active)
 

@@ -98,25 +98,25 @@ def ceiling(at: datetime, level: int) -> datetime | None:
         return None
 
 
-class _Choice(NamedTuple):
+class _SpansWithCost(NamedTuple):
     """Spans, and the number of rows to be read for them."""
 
     rows: float = 0.0
     spans: tuple[Span, ...] = ()
 
-    def negate_spans(self) -> _Choice:
-        """The same choice with spans that are subtracted instead of added."""
-        return _Choice(self.rows, tuple(replace(span, sign=-span.sign) for span in self.spans))
+    def negate_spans(self) -> _SpansWithCost:
+        """The same spans with the opposite sign: subtracted instead of added."""
+        return _SpansWithCost(self.rows, tuple(replace(span, sign=-span.sign) for span in self.spans))
 
 
 @lru_cache(maxsize=1000)
-def _cheapest_cover(begin: datetime, end: datetime, levels: tuple[tuple[int, float], ...]) -> _Choice:
+def _cheapest_cover(begin: datetime, end: datetime, levels: tuple[tuple[int, float], ...]) -> _SpansWithCost:
     """The cheapest cover of a range of whole quarters of an hour."""
     if begin >= end:
-        return _Choice()
+        return _SpansWithCost()
     (level, weight), finer_levels = levels[0], levels[1:]
     if not finer_levels:
-        return _Choice(_buckets(begin, end, level) * weight, (Span(level, begin, end),))
+        return _SpansWithCost(_buckets(begin, end, level) * weight, (Span(level, begin, end),))
     # Either no buckets of this level, or buckets between `begin` and `end`, each of them rounded down or up.
     best = _cheapest_cover(begin, end, finer_levels)
     ends = ((floor(begin, level), ceiling(begin, level)), (floor(end, level), ceiling(end, level)))
@@ -126,11 +126,11 @@ def _cheapest_cover(begin: datetime, end: datetime, levels: tuple[tuple[int, flo
             at_end = _spans_between(last, end, finer_levels).negate_spans()
             rows = _buckets(first, last, level) * weight + at_begin.rows + at_end.rows
             if rows < best.rows:
-                best = _Choice(rows, (Span(level, first, last), *at_begin.spans, *at_end.spans))
+                best = _SpansWithCost(rows, (Span(level, first, last), *at_begin.spans, *at_end.spans))
     return best
 
 
-def _spans_between(bucket_begin: datetime, at: datetime, finer_levels: tuple[tuple[int, float], ...]) -> _Choice:
+def _spans_between(bucket_begin: datetime, at: datetime, finer_levels: tuple[tuple[int, float], ...]) -> _SpansWithCost:
     """The spans between `at`, where a range begins, and the start of the first bucket that is used for it.
 
     If the range begins before this bucket, the spans are to be added to the buckets. If it begins inside the bucket,

@@ -13,7 +13,7 @@ from domain.orders import PARTIALLY_RETURNED, RETURNED, Order, OrderItem, OrderW
 _ZERO = Decimal(0)
 
 
-def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str, Any]) -> OrderWithItems:
+def order_after_return(order: Order, items: Sequence[OrderItem], payload: Mapping[str, Any]) -> OrderWithItems:
     """The order after a partial return; its status is RETURNED once nothing is left.
 
     The payload names the returned items, or else the total of the return. An order without items knows only its total.
@@ -34,9 +34,10 @@ def with_returned(order: Order, items: Sequence[OrderItem], payload: Mapping[str
         raise ReturnExceedsOrder(
             f"The return is worth {worth}; only {remaining_total} of the order {order.external_id} is left."
         )
-    is_all = returned_total >= order.total > 0 or (bool(items_left) and all(item.is_returned for item in items_left))
-    status = RETURNED if is_all else PARTIALLY_RETURNED
-    order_after = replace(order, status=status, returned_total=order.total if is_all else returned_total)
+    has_no_items_left = bool(items_left) and all(item.is_returned for item in items_left)
+    is_complete = returned_total >= order.total > 0 or has_no_items_left
+    status = RETURNED if is_complete else PARTIALLY_RETURNED
+    order_after = replace(order, status=status, returned_total=order.total if is_complete else returned_total)
     return OrderWithItems(order_after, tuple(items_left))
 
 

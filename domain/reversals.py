@@ -45,11 +45,11 @@ class RevertedTransaction:
     is_release: bool
 
     @classmethod
-    def of(cls, transaction: StoredTransaction, posting: Posting, due: Decimal) -> RevertedTransaction:
-        """The part of `transaction` that `posting` reverted, out of the `due` amount."""
+    def of(cls, transaction: StoredTransaction, posting: Posting, due_amount: Decimal) -> RevertedTransaction:
+        """The part of `transaction` that `posting` reverted, out of the `due_amount`."""
         overdraft = -sum((entry.amount for entry in posting.entries if entry.is_overdraft), ZERO)
         is_release = posting.status == REVERTED
-        shortfall = ZERO if is_release else due - posting.amount
+        shortfall = ZERO if is_release else due_amount - posting.amount
         return cls(transaction, posting.account, posting.amount, overdraft, shortfall, posting.is_partial, is_release)
 
 
@@ -86,7 +86,7 @@ def refuse_uncancellable(event: LoyaltyEvent) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The extent of a reversal: `share` of the event's points; the event itself only if `is_whole`."""
+    """The extent of a reversal: which `share` of an event's points; `is_whole` if the event itself is reversed."""
 
     share: Fraction
     is_whole: bool = False
@@ -96,13 +96,13 @@ class Extent:
         """`part` of `whole` as a share of at most 1; zero of zero is zero."""
         return cls(min(Fraction(1), Fraction(part) / Fraction(whole)) if whole else Fraction(0))
 
-    def of(self, amount: Decimal, decimals: int) -> Decimal:
-        """The reversed part of an amount: the remaining part is rounded down to the digits of its account."""
+    def of_points(self, amount: Decimal, decimals: int) -> Decimal:
+        """The reversed part of an amount of points: the rest is rounded down to the `decimals` of its account."""
         remaining = Fraction(amount) * (1 - self.share) * 10**decimals
         return amount - Decimal(remaining.numerator // remaining.denominator).scaleb(-decimals)
 
     def of_money(self, amount: Decimal, currency: str | None) -> Decimal:
-        """The reversed part of an amount of money: the remaining part is rounded to the digits of its currency."""
+        """The reversed part of an amount of money: the rest is rounded to the digits of its currency."""
         remaining = Fraction(amount) * (1 - self.share)
         return amount - min(amount, round_money(Decimal(remaining.numerator) / remaining.denominator, currency))
 
@@ -135,7 +135,7 @@ def amount_to_reverse(limit_count: Mapping[str, Any], extent: Extent, decimals: 
         return amount - reversed_amount
     if limit_count["type"] == MONEY:
         return extent.of_money(amount, limit_count.get("currency")) - reversed_amount
-    return extent.of(amount, decimals) - reversed_amount if limit_count["type"] == POINTS else ZERO
+    return extent.of_points(amount, decimals) - reversed_amount if limit_count["type"] == POINTS else ZERO
 
 
 def negated_counts(events: Sequence[RevertedEvent]) -> list[Count]:

@@ -10,7 +10,7 @@ _ESCAPED = re.compile(r"\\([\\,])")
 _KEY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def token(value: Any) -> tuple[str, Any] | None:
+def equality_key(value: Any) -> tuple[str, Any] | None:
     """A hashable value that two scalars share exactly if they are equal; None for null, lists and objects."""
     if isinstance(value, bool):
         return "boolean", value

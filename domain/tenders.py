@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from domain.currencies import allocate, digits_of, round_money
 from domain.orders import POINTS, UNDONE, Order
-from domain.points_payments import Tendered, refunded_part
+from domain.points_payments import PointsAndValue, refunded_part
 from domain.problems import FieldFault, InvalidRequest
 from domain.redemptions import PointRate, floor_to
 
@@ -35,7 +35,7 @@ class PaidPoints(NamedTuple):
 
     rate: PointRate
     refunded: Decimal
-    rest: Tendered
+    rest: PointsAndValue
 
 
 def checked_payments(payments: Sequence[Payment], order_total: Decimal) -> tuple[Payment, ...]:
@@ -136,13 +136,13 @@ def _refund_target(order: Order, payment: Payment, digits: int) -> Decimal:
     return floor_to(Fraction(Decimal(payment["amount"])) * returned_share, digits)
 
 
-def _points_due(target: Decimal, payment: PaidPoints | None, *, is_undone: bool) -> Tendered:
+def _points_due(target: Decimal, payment: PaidPoints | None, *, is_undone: bool) -> PointsAndValue:
     """The refund of a payment with points after which all returns together have refunded the amount `target`.
 
     It is the whole rest if the order `is_undone`, and nothing if the payment was not captured.
     """
     if payment is None:
-        return Tendered(_ZERO, _ZERO)
+        return PointsAndValue(_ZERO, _ZERO)
     if is_undone:
         return payment.rest
     return refunded_part(

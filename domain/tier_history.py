@@ -37,7 +37,7 @@ class TierPeriod:
 
     member_id: int
     loyalty_program_id: int
-    held: HeldTier
+    held_tier: HeldTier
     began_at: datetime
     ended_at: datetime | None
 
@@ -76,13 +76,13 @@ class TierHistory:
             return self._default_tiers.get(periods[0].loyalty_program_id)
         period = past_periods[-1]
         if period.ended_at is None:
-            if period.held.has_lapsed(at):
-                return evaluate(period.loyalty_program_id, period.held)
-            return period.held.loyalty_tier_id
+            if period.held_tier.has_lapsed(at):
+                return evaluate(period.loyalty_program_id, period.held_tier)
+            return period.held_tier.loyalty_tier_id
         if period.ended_at <= at:
             return None
-        if not period.held.has_lapsed(at):
-            return period.held.loyalty_tier_id
+        if not period.held_tier.has_lapsed(at):
+            return period.held_tier.loyalty_tier_id
         # Between the end of a tier and its evaluation the member was shown what the evaluation led to.
         following = periods[len(past_periods)] if len(past_periods) < len(periods) else None
-        return following.held.loyalty_tier_id if following and following.began_at == period.ended_at else None
+        return following.held_tier.loyalty_tier_id if following and following.began_at == period.ended_at else None

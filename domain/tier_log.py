@@ -55,8 +55,8 @@ class TierTracking:
         floor = None if floor_id is None else TierFloor(floor_id, self.previous_floor_expires_at)
         return HeldTier(self.previous_tier_id, self.previous_is_manual, self.previous_expires_at, floor)
 
-    def sets(self, tier: HeldTier | None) -> bool:
-        """True if the member's `tier` is still held as this tracking has set it."""
+    def is_in_effect(self, tier: HeldTier | None) -> bool:
+        """True if the member's `tier` is still as this tracking has set it."""
         if tier is None or self.loyalty_tier_id is None:
             return False
         if self.tier_hold == FLOOR:
@@ -114,19 +114,21 @@ class TierLog:
             and later.member_tier_tracking_id > member_tier_tracking_id
         ]
         next_tracking = later_trackings[-1] if later_trackings else None
-        is_current = next_tracking is None and tracking.sets(tier_assignments.stored_tier(tracking.member_program))
+        is_current = next_tracking is None and tracking.is_in_effect(
+            tier_assignments.stored_tier(tracking.member_program)
+        )
         if is_current:
             tier_assignments.put(tracking.member_program, tracking.previous)
         elif (
             next_tracking is not None
             and next_tracking.loyalty_event_id is not None
-            and tracking.sets(next_tracking.previous)
+            and tracking.is_in_effect(next_tracking.previous)
         ):
             self._store(next_tracking.with_previous(tracking.previous))
         self._store(replace(tracking, reversal_loyalty_event_id=loyalty_event_id))
         return is_current
 
-    def drain(self) -> tuple[list[TierTracking], list[TierTracking]]:
+    def take_changes(self) -> tuple[list[TierTracking], list[TierTracking]]:
         """Return the new and the changed trackings since the last call, which count as stored from now on."""
         new_trackings = [self._trackings[tracking_id] for tracking_id in self._new_ids]
         changed_trackings = [self._trackings[tracking_id] for tracking_id in sorted(self._changed_ids)]

@@ -115,7 +115,7 @@ class TierPolicy:
             counted_points += steps[moment]
             yield moment, counted_points
 
-    def earliest(self, at: datetime) -> datetime:
+    def earliest_counting_moment(self, at: datetime) -> datetime:
         """The earliest moment at which earned points may still count at `at` or later."""
         if self.period == CALENDAR:
             return self._begins(at)
@@ -127,13 +127,17 @@ class TierPolicy:
 
     def _begins(self, moment: datetime) -> datetime:
         """The moment from which points earned at `moment` count: with calendar years, the year's beginning."""
-        return _year(moment, self.start_month, self.zone)[0] if self.period == CALENDAR else _FIRST_MOMENT
+        if self.period != CALENDAR:
+            return _FIRST_MOMENT
+        begin, _ = _year(moment, self.start_month, self.zone)
+        return begin
 
     def _ends(self, moment: datetime) -> datetime:
         """The moment from which points earned at `moment` do not count any more."""
-        if self.period == CALENDAR:
-            return _year(moment, self.start_month, self.zone)[1]
-        return _later(moment, self.months, self.zone)
+        if self.period != CALENDAR:
+            return _later(moment, self.months, self.zone)
+        _, end = _year(moment, self.start_month, self.zone)
+        return end
 
 
 BY_BALANCE = TierPolicy()

@@ -24,7 +24,7 @@ FLOOR, FIXED = "floor", "fixed"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TierStep:
     """An active tier of a program: reached at `min_required_points`; among equals the greater `tier_order` wins."""
 
     loyalty_tier_id: int
@@ -36,21 +36,21 @@ class Step:
 class TierSchedule:
     """The tiers of one active program, by points in `ledger_account_id`, None if points decide no tier.
 
-    `policy` determines which points count. `moves` is False if there is no tier besides the default one: members never
-    change their tier then.
+    `policy` determines which points count. `moves_members` is False if there is no tier besides the default one, so
+    that members never change their tier.
     """
 
     loyalty_program_id: int
     loyalty_program_key: str
     ledger_account_id: int | None
     default_tier_id: int | None
-    steps: tuple[Step, ...]
-    moves: bool
+    steps: tuple[TierStep, ...]
+    moves_members: bool
     policy: TierPolicy = BY_BALANCE
 
     def moves_by_period(self) -> bool:
         """True if points of a period move members, so that earlier earnings matter."""
-        return self.moves and self.policy.has_period and self.ledger_account_id is not None
+        return self.moves_members and self.policy.has_period and self.ledger_account_id is not None
 
     def counted_points(self, points: Points, at: datetime) -> Decimal:
         """The member's points that count at a moment."""
@@ -95,7 +95,7 @@ class TierSchedule:
         steps = [step for step in self.steps if step.loyalty_tier_id in (tier_id, floor.loyalty_tier_id)]
         return max(steps, key=_rank).loyalty_tier_id if steps else tier_id
 
-    def step_of(self, tier_id: int) -> Step | None:
+    def step_of(self, tier_id: int) -> TierStep | None:
         """The step of a tier; None if the tier is inactive or of another program."""
         return next((step for step in self.steps if step.loyalty_tier_id == tier_id), None)
 
@@ -107,7 +107,7 @@ class TierSchedule:
         return max(reached_steps, key=_rank).loyalty_tier_id
 
 
-def _rank(step: Step) -> tuple[Decimal, int, int]:
+def _rank(step: TierStep) -> tuple[Decimal, int, int]:
     """The sort key of tiers, the lowest first; of equal tiers the older one is higher."""
     return step.min_required_points, step.tier_order, -step.loyalty_tier_id
 
@@ -209,13 +209,13 @@ class TierMove:
     tier: HeldTier | None
 
     @property
-    def before(self) -> int | None:
-        """The id of the previous tier."""
+    def tier_id_before(self) -> int | None:
+        """The id of the previous tier; None for none."""
         return None if self.previous is None else self.previous.loyalty_tier_id
 
     @property
-    def after(self) -> int | None:
-        """The id of the new tier."""
+    def tier_id_after(self) -> int | None:
+        """The id of the new tier; None for none."""
         return None if self.tier is None else self.tier.loyalty_tier_id
 
 
@@ -226,39 +226,39 @@ class TierAssignments:
         self, tier_schedules: Iterable[TierSchedule], tiers: Mapping[MemberProgram, HeldTier], at: datetime
     ) -> None:
         self._schedules = {schedule.loyalty_program_id: schedule for schedule in tier_schedules}
-        self._held = dict(tiers)
+        self._held_tiers = dict(tiers)
         self._programs = sorted({*self._schedules, *[program_id for _, program_id in tiers]})
         self.at = at
-        self.changed: dict[MemberProgram, HeldTier | None] = {}
+        self.changed_tiers: dict[MemberProgram, HeldTier | None] = {}
 
     def stored_tier(self, member_program: MemberProgram) -> HeldTier | None:
         """The member's stored tier in a program, including changes by this unit of work."""
-        return self._held.get(member_program)
+        return self._held_tiers.get(member_program)
 
     def put(self, member_program: MemberProgram, tier: HeldTier | None) -> None:
         """Assign a member to a tier, or to none, regardless of points."""
-        self.changed[member_program] = tier
+        self.changed_tiers[member_program] = tier
         if tier is None:
-            self._held.pop(member_program, None)
+            self._held_tiers.pop(member_program, None)
         else:
-            self._held[member_program] = tier
+            self._held_tiers[member_program] = tier
 
     def tier_ids(self, member_id: int, points: Points) -> list[int]:
         """The ids of the tiers that the member has now."""
         current_ids = [
-            self.current(program_id, tier, points)
+            self.present_tier_id(program_id, tier, points)
             for program_id in self._programs
-            if (tier := self._held.get((member_id, program_id))) is not None
+            if (tier := self._held_tiers.get((member_id, program_id))) is not None
         ]
         return [tier_id for tier_id in current_ids if tier_id is not None]
 
-    def current(self, program_id: int, tier: HeldTier, points: Points) -> int | None:
-        """The tier of a stored assignment at present: evaluated again if it has lapsed."""
+    def present_tier_id(self, program_id: int, tier: HeldTier, points: Points) -> int | None:
+        """The id of `present_tier`; None for no tier."""
         present_tier = self.present_tier(program_id, tier, points)
         return None if present_tier is None else present_tier.loyalty_tier_id
 
     def present_tier(self, program_id: int, tier: HeldTier, points: Points) -> HeldTier | None:
-        """The current state of a stored assignment: reevaluated if it has lapsed."""
+        """The tier that a member with the stored `tier` has now: evaluated again if the stored one has lapsed."""
         schedule = self._schedules.get(program_id)
         if not tier.has_lapsed(self.at):
             return tier
@@ -275,9 +275,9 @@ class TierAssignments:
         moves = []
         for program_id, schedule in self._schedules.items():
             member_program = (member_id, program_id)
-            tier = self._held.get(member_program)
+            tier = self._held_tiers.get(member_program)
             has_lapsed = tier is not None and tier.has_lapsed(self.at)
-            if not has_lapsed and (not schedule.moves or schedule.ledger_account_id not in ledger_account_ids):
+            if not has_lapsed and (not schedule.moves_members or schedule.ledger_account_id not in ledger_account_ids):
                 continue
             if tier is not None and tier.is_fixed_at(self.at):
                 continue
@@ -285,7 +285,7 @@ class TierAssignments:
             if has_lapsed or tier != new_tier:
                 self.put(member_program, new_tier)
             move = TierMove(member_id, schedule, tier, new_tier)
-            if move.before != move.after:
+            if move.tier_id_before != move.tier_id_after:
                 moves.append(move)
         return moves
 

@@ -135,7 +135,7 @@ class PasswordChangeRequired(Forbidden, title="The temporary password has to be 
     """A temporary password gets no token; raised by the token operation only."""
 
 
-def require_held(grant: Grant, required: Grant, what: str) -> None:
+def require_permissions(grant: Grant, required: Grant, what: str) -> None:
     """Raise PermissionNotHeld if `grant` lacks a required permission; its text begins with `what`."""
     missing_names = missing_permissions(grant, required)
     if missing_names:
@@ -148,9 +148,9 @@ def require_rank(grant: Grant, target: Grant) -> None:
     Only system administrators change system administrators.
     """
     rank = Grant(frozenset(), target.is_admin, target.is_system_admin)
-    require_held(grant, rank, "The user has more permissions than the caller")
+    require_permissions(grant, rank, "The user has more permissions than the caller")
 
 
-def granted_by(groups: Sequence[PermissionGroup], excluded_keys: Collection[str] = ()) -> Grant:
-    """The permissions of all groups together, except the groups with `excluded_keys`."""
+def grant_of_groups(groups: Sequence[PermissionGroup], excluded_keys: Collection[str] = ()) -> Grant:
+    """The permissions that all groups give together, except the groups with `excluded_keys`."""
     return merge_grants(group.grant for group in groups if group.permission_group_key not in excluded_keys)

@@ -43,7 +43,7 @@ _OWN_HEADERS = frozenset(
 )
 
 
-def url_fault(url: str, http_allowed: bool, private_allowed: bool, ports: Collection[int] | None = None) -> str | None:
+def url_fault(url: str, allows_http: bool, allows_private: bool, ports: Collection[int] | None = None) -> str | None:
     """The reason why messages cannot be sent to this URL, None if they can; host names are not resolved.
 
     `ports` are the ports that may be called, None for all.
@@ -53,9 +53,9 @@ def url_fault(url: str, http_allowed: bool, private_allowed: bool, ports: Collec
         port = parts.port
     except ValueError:
         return "is not a URL"
-    if parts.scheme not in (("https", "http") if http_allowed else ("https",)):
+    if parts.scheme not in (("https", "http") if allows_http else ("https",)):
         return "does not begin with https://" + (
-            " or http://" if http_allowed else "; http:// is called only where LOYALTY_WEBHOOK_ALLOW_HTTP is set"
+            " or http://" if allows_http else "; http:// is called only where LOYALTY_WEBHOOK_ALLOW_HTTP is set"
         )
     if not parts.hostname or port == 0 or not url.isascii() or re.search(r"[\s\\\x00-\x1f\x7f]", url):
         return "names no host that can be called"
@@ -66,7 +66,7 @@ def url_fault(url: str, http_allowed: bool, private_allowed: bool, ports: Collec
     if ports is not None and (port or _PORTS[parts.scheme]) not in ports:
         allowed_ports = ", ".join(map(str, sorted(ports)))
         return f"names a port that is not called; LOYALTY_WEBHOOK_PORTS allows {allowed_ports}"
-    if not private_allowed and not _may_be_public(parts.hostname):
+    if not allows_private and not _may_be_public(parts.hostname):
         return "names an address that is not public; such are called only where LOYALTY_WEBHOOK_ALLOW_PRIVATE is set"
     return None
 

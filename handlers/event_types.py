@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from domain.event_types import BUILT_IN_EVENT_TYPES, ApiCodeFixed, CustomEventType, built_in
+from domain.event_types import BUILT_IN_EVENT_TYPES, ApiCodeFixed, CustomEventType, built_in_record
 from domain.problems import NameTaken
 from handlers.audit_trail import Audited
 from handlers.call import Call
@@ -19,7 +19,7 @@ _AUDITED = Audited("event-type", "api_code", EVENT_TYPE)
 def list_event_types(call: Call) -> list[Any]:
     """The event types to choose from: the built-in ones, then the organization's active ones."""
     organization_id = call.organization.organization_id
-    built_in_types = [{**built_in(code), "organization_id": organization_id} for code in BUILT_IN_EVENT_TYPES]
+    built_in_types = [{**built_in_record(code), "organization_id": organization_id} for code in BUILT_IN_EVENT_TYPES]
     return [*built_in_types, *EVENT_TYPES.find_all(call.db, organization_id, active=True)]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from domain.access import Grant, added_permissions, without_implied_roles
 from domain.problems import FieldFault, Forbidden, InvalidRequest, NotFound
-from domain.users import PermissionGroup, PermissionGroupInUse, User, require_held
+from domain.users import PermissionGroup, PermissionGroupInUse, User, require_permissions
 from handlers.audit_trail import Audited
 from handlers.call import Call, RequestContext
 from handlers.messages.base import Changes, values_of, wrapped
@@ -125,7 +125,9 @@ def create_permission_group(call: Call, body: GroupProperties) -> PermissionGrou
     """Create a group; it can only give permissions that the caller has."""
     values = values_of(body) | {"roles": sorted(without_implied_roles(body.roles))}
     with administering(call) as caller_grant:
-        require_held(caller_grant, Grant(frozenset(values["roles"]), body.is_admin), "The group cannot give this")
+        require_permissions(
+            caller_grant, Grant(frozenset(values["roles"]), body.is_admin), "The group cannot give this"
+        )
         return PERMISSION_GROUPS.add(call.db, call.organization.organization_id, values, call.real_now)
 
 
@@ -145,7 +147,7 @@ def update_permission_group(
         values = values_of(properties) | {"roles": sorted(without_implied_roles(properties.roles))}
         # A caller can only add permissions that the caller has; other permissions of the group may stay.
         after = Grant(frozenset(values["roles"]), properties.is_admin)
-        require_held(caller_grant, added_permissions(before.grant, after), "The group cannot give this")
+        require_permissions(caller_grant, added_permissions(before.grant, after), "The group cannot give this")
         _require_rank_of_group(caller_grant, before)
         return PERMISSION_GROUPS.store(call.db, before, values, call.real_now)
 
@@ -175,7 +177,7 @@ def _current_group(call: Call, group: PermissionGroup) -> PermissionGroup:
 def _require_rank_of_group(caller_grant: Grant, group: PermissionGroup) -> None:
     """Refuse a change of a group of administrators by a caller who is not an administrator."""
     if group.is_admin:
-        require_held(caller_grant, Grant(frozenset(), is_admin=True), "The group is for administrators")
+        require_permissions(caller_grant, Grant(frozenset(), is_admin=True), "The group is for administrators")
 
 
 def _may_see_all_organizations(call: Call) -> bool:

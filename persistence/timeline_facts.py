@@ -57,13 +57,13 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
             n.moved, n.balance, t.is_expiry, t.is_extension,
             t.request_digest IS NOT NULL, t.system_unique_key, t.description,
             t.from_wallet_id = :w, t.reverted_ledger_transaction_id, t.reversal_ledger_transaction_id,
-            t.loyalty_event_id, t.is_timed, EXISTS (
+            t.loyalty_event_id, t.has_wait, EXISTS (
                 SELECT FROM ledger_transactions r WHERE r.organization_id = :o
                     AND r.ledger_transaction_id = t.reverted_ledger_transaction_id AND r.reserved_amount IS NOT NULL
                     AND (r.captured_at IS NULL OR r.captured_at > t.created_at)
             )
         FROM (
-            SELECT *, available_at IS NOT NULL OR available_on IS NOT NULL AS is_timed FROM ledger_transactions
+            SELECT *, available_at IS NOT NULL OR available_on IS NOT NULL AS has_wait FROM ledger_transactions
         ) t
         JOIN ledger_accounts a USING (organization_id, ledger_account_id)
         CROSS JOIN LATERAL (
@@ -73,7 +73,7 @@ _FACTS: Mapping[str, tuple[Any, str]] = {
             FROM ledger_entries n WHERE n.organization_id = :o
                 AND n.ledger_transaction_id = t.ledger_transaction_id AND n.wallet_id = :w
                 -- The release of a mint that waited has a row of its own.
-                AND (n.entry_index = 0 OR NOT t.is_timed)
+                AND (n.entry_index = 0 OR NOT t.has_wait)
         ) n
         WHERE t.organization_id = :o AND t.ledger_transaction_id = ANY(:ids)
         """,

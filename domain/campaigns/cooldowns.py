@@ -54,7 +54,7 @@ class Applications:
 
 def span_around(moments: Iterable[datetime], cooldowns: Iterable[Duration]) -> tuple[datetime, datetime]:
     """The range of dates that contains every event within the longest of the cooldowns before or after a moment."""
-    dates, longest = list(moments), max(cooldown.longest for cooldown in cooldowns)
+    dates, longest = list(moments), max(cooldown.upper_bound for cooldown in cooldowns)
     try:
         first = min(dates) - longest
     except OverflowError:

@@ -78,8 +78,8 @@ class Cost(NamedTuple):
         """Cost of validating a document with this many values and bytes."""
         return self.per_value * values + self.per_byte * size
 
-    def further_in(self) -> Cost:
-        """The cost as a part of the surrounding schema; there, all values that this schema checks are inner values."""
+    def as_inner_cost(self) -> Cost:
+        """The same cost for the surrounding schema, where all values that this schema checks are inner values."""
         per_byte = max(self.here_per_byte, self.inner_per_byte)
         return Cost(
             self.evaluations,
@@ -205,10 +205,10 @@ class _Parts(NamedTuple):
     def total_cost(self, below: Mapping[str, Cost], costs: Mapping[str, Cost]) -> Cost:
         """The cost of the schema; `below` has the costs one level further down, `costs` those of this level."""
         summands = [self.own_cost, *(costs[part] for part in self.same_value)]
-        summands += [below[part].further_in() for part in self.parts]
+        summands += [below[part].as_inner_cost() for part in self.parts]
         for group in self.groups_of_parts:
             # The maximum of each field: at most one schema of the group checks the same part.
-            summands.append(Cost(*map(max, zip(*(below[part].further_in() for part in group), strict=True))))
+            summands.append(Cost(*map(max, zip(*(below[part].as_inner_cost() for part in group), strict=True))))
         # The sum of each field.
         return Cost(*map(sum, zip(*summands, strict=True)))
 
@@ -219,6 +219,7 @@ def _add_cost(start: str, parts: Mapping[str, _Parts], below: Mapping[str, Cost]
     Returns the pointer of a schema in a cycle of such schemas; None if there is no cycle.
     """
     open_places: set[str] = set()
+    # The places to be visited: at first, and again once the costs of its parts are known.
     todo = [(start, False)]
     while todo:
         place, has_costs_of_parts = todo.pop()

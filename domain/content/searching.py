@@ -22,19 +22,19 @@ class SortKey:
     """
 
     field: str
-    descending: bool
-    of_record: bool
+    is_descending: bool
+    is_of_record: bool
     type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of a range filter; `least` and `most` are included, `before` is not, and None is no bound."""
+    """The bounds of a range filter; `minimum` and `maximum` are included, `before` is not, and None is no bound."""
 
     field: str
     type: str
-    least: Decimal | datetime | None = None
-    most: Decimal | datetime | None = None
+    minimum: Decimal | datetime | None = None
+    maximum: Decimal | datetime | None = None
     before: datetime | None = None
 
 
@@ -78,13 +78,13 @@ class SearchReader:
         keys = []
         for part in text.split(",") if text else ():
             name, _, direction = part.partition(":")
-            of_record = name in RECORD_FIELDS
+            is_of_record = name in RECORD_FIELDS
             collection = self._collection
             # A collection that does not describe its fields accepts any field names.
-            if not of_record and not collection.declares(name) and collection.properties:
+            if not is_of_record and not collection.declares(name) and collection.properties:
                 self._add_unknown_field("sort", name)
-            kind = None if of_record else collection.type_of(name)
-            keys.append(SortKey(name, direction == "desc", of_record, kind))
+            kind = None if is_of_record else collection.type_of(name)
+            keys.append(SortKey(name, direction == "desc", is_of_record, kind))
         return tuple(keys)
 
     def facets(self, pairs_by_field: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, tuple[str, ...]]:
@@ -158,15 +158,15 @@ class SearchReader:
                 self.add_fault(parameter, f"A bound of {field_name} must be {noun}; {text[:50]} is not.")
         if None in values.values():
             return None
-        least, most = values.get("min"), values.get("max")
-        if kind == DATE and most is not None and is_date(ends["max"][1]):
+        minimum, maximum = values.get("min"), values.get("max")
+        if kind == DATE and maximum is not None and is_date(ends["max"][1]):
             try:
                 # A date as the end includes the whole day.
-                return Bounds(field_name, kind, least=least, before=most + _ONE_DAY)
+                return Bounds(field_name, kind, minimum=minimum, before=maximum + _ONE_DAY)
             except OverflowError:
                 # No moment follows the last day of the calendar; only its first moment is included.
                 pass
-        return Bounds(field_name, kind, least=least, most=most)
+        return Bounds(field_name, kind, minimum=minimum, maximum=maximum)
 
     def _add_unknown_field(self, parameter: str, name: str) -> None:
         """Add the fault of a field that the collection does not declare."""

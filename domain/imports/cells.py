@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+([.][0-9]+)?")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
-Read = Callable[[str], Any]
+CellReader = Callable[[str], Any]
 # Reads the JSON object of a cell, given the name of its column.
 ParseObject = Callable[[str, str], Mapping[str, Any]]
 
@@ -107,18 +107,18 @@ def _whole_number(cell: str) -> int:
 
 
 # The type of JSON and its name in texts, by the function that reads a cell of that type.
-_FORMS: Mapping[Read, tuple[type[Any], str]] = {
+_FORMS: Mapping[CellReader, tuple[type[Any], str]] = {
     _text: (str, "a text"),
     _boolean: (bool, "true or false"),
     _texts: (list, "an array"),
     _object: (dict, "an object"),
 }
 
-_READS = {form: read for read, (form, _) in _FORMS.items()}
+_READERS = {form: read for read, (form, _) in _FORMS.items()}
 
 # The fields of a row by kind, and how a cell of a CSV file is read.
-FIELDS: Mapping[str, Mapping[str, Read]] = {
-    MEMBERS: {name: _READS[form] for name, form in MEMBER_COLUMNS.items()},
+FIELDS: Mapping[str, Mapping[str, CellReader]] = {
+    MEMBERS: {name: _READERS[form] for name, form in MEMBER_COLUMNS.items()},
     BALANCES: {
         "loyaltyMemberId": _text,
         "amount": _number,
@@ -221,10 +221,10 @@ class Columns:
         parse: ParseObject,
     ) -> None:
         fields_by_name = {name: field for field, name in column_names.items()}
-        reads = FIELDS[kind]
+        readers = FIELDS[kind]
         self.header = list(header)
         self._parse = parse
-        self._fields: list[tuple[str, Read] | None] = []
+        self._fields: list[tuple[str, CellReader] | None] = []
         self._names: dict[str, str] = {}
         unknown: list[str] = []
         if len(self.header) > MAX_COLUMNS:
@@ -232,10 +232,10 @@ class Columns:
         for name in self.header:
             # If columnNames renames the column of a field, a column with the field's own name is unknown.
             field = fields_by_name.get(name, "" if name in column_names else name)
-            if field in reads or (kind == MEMBERS and field.startswith(CUSTOM)):
+            if field in readers or (kind == MEMBERS and field.startswith(CUSTOM)):
                 if field in self._names:
                     raise FileFault(f"The column {name} is in the first line twice.")
-                self._fields.append((field, reads.get(field, _text)))
+                self._fields.append((field, readers.get(field, _text)))
                 self._names[field] = name
             else:
                 self._fields.append(None)
@@ -248,7 +248,7 @@ class Columns:
         if unknown:
             raise FileFault(
                 f"The column {unknown[0][:100]!r} is unknown. Map a field to it in columnNames, or set "
-                f"ignoreUnknownColumns. The fields are {', '.join(reads)}."
+                f"ignoreUnknownColumns. The fields are {', '.join(readers)}."
             )
 
     def name_of(self, field: str) -> str:
@@ -285,22 +285,22 @@ def object_values(
 ) -> dict[str, Any]:
     """The values of a JSON object by field, without fields that are null; raises RowFault."""
     fields_by_name = {name: field for field, name in column_names.items()}
-    reads = FIELDS[kind]
+    readers = FIELDS[kind]
     values: dict[str, Any] = {}
     for name, value in row.items():
         field = fields_by_name.get(name, name)
-        if field not in reads and not (kind == MEMBERS and field.startswith(CUSTOM)):
+        if field not in readers and not (kind == MEMBERS and field.startswith(CUSTOM)):
             if not ignores_unknown:
                 raise RowFault(f"The field {name[:100]!r} is unknown.", name[:100])
         elif value is not None:
-            values[field] = _of_json(name, reads.get(field, _text), value)
+            values[field] = _of_json(name, readers.get(field, _text), value)
     for field in REQUIRED[kind]:
         if field not in values:
             raise RowFault(f"{column_names.get(field, field)} is missing.", column_names.get(field, field))
     return values
 
 
-def _of_json(name: str, read: Read, value: Any) -> Any:
+def _of_json(name: str, read: CellReader, value: Any) -> Any:
     """The value of the field `name`, which must have the type that `read` returns; a number may also be a text."""
     if read in (_number, _whole_number):
         if isinstance(value, bool) or not isinstance(value, int | Decimal | str):

@@ -118,7 +118,7 @@ def raw_rows(blocks: Iterable[bytes], file_format: str, next_byte: int, next_lin
     endless line.
     """
     splitter = _Splitter(blocks, file_format == CSV, next_byte, next_line)
-    while (row := splitter.next()) is not None:
+    while (row := splitter.take_next()) is not None:
         yield row
 
 
@@ -137,8 +137,8 @@ class _Splitter:
         if offset == 0:
             self._skip_mark()
 
-    def next(self) -> RawRow | None:
-        """The next row, or the empty lines before it that are in memory; None at the end of the file."""
+    def take_next(self) -> RawRow | None:
+        """Take the next row, or the empty lines before it that are in memory; None at the end of the file."""
         if empty := _EMPTY_LINES.match(self._buffer, self._start):
             return self._take_row(self._start, empty.end(), empty[0].count(b"\n"))
         scan, is_quoted, lines = self._start, False, 0
@@ -153,6 +153,7 @@ class _Splitter:
                 self._read()
                 continue
             if self._has_quotes:
+                # An odd number of quotes opens or closes a quoted cell.
                 is_quoted ^= self._buffer.count(b'"', scan, end) % 2 == 1
             lines += 1
             scan = end + 1

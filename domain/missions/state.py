@@ -80,14 +80,14 @@ class MissionProgressState:
     ) -> None:
         self._progress = dict(progress_of_members)
         self._achievement_counts = dict(achievement_counts)
-        # The changes that are not stored yet: `drain` returns them, and begins again without changes.
+        # The changes that are not stored yet: `take_changes` returns them, and begins again without changes.
         self._changed_missions: set[MemberMission] = set()
         self._trackings: list[MissionTracking] = []
         # By the id of a reversed tracking: the id of the event that reversed it.
         self._reversal_event_ids: dict[int, int] = {}
         # Missions of members with a reversed achievement.
         self._reversed_achievements: set[MemberMission] = set()
-        # All trackings that this unit of work has reversed; `drain` keeps them.
+        # All trackings that this unit of work has reversed; `take_changes` keeps them.
         self._reversed_tracking_ids: set[int] = set()
 
     def assume(self, member_id: int, mission: Mission, progress: Progress) -> None:
@@ -169,7 +169,7 @@ class MissionProgressState:
         """Store the response to the request that caused the last count."""
         self._trackings[-1] = replace(self._trackings[-1], answer=response)
 
-    def drain(self) -> MissionChanges:
+    def take_changes(self) -> MissionChanges:
         """Return the changes since the last call, which count as stored from now on."""
         changes = MissionChanges(
             progress_of_members={

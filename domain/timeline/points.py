@@ -40,7 +40,7 @@ _REASONS: Mapping[str, str] = {
 class PointsFact:
     """A ledger transaction from the side of one wallet: `moved` is the sum of the wallet's entries.
 
-    `is_timed` is true for a mint that waits or has waited: its release moves the points, not the mint.
+    `has_wait` is true for a mint that waits or has waited: its release moves the points, not the mint.
     `reverts_pending` is true for a revert of points that were still pending, which no balance had.
     """
 
@@ -66,7 +66,7 @@ class PointsFact:
     reverted_ledger_transaction_id: int | None
     reversal_ledger_transaction_id: int | None
     loyalty_event_id: int | None
-    is_timed: bool
+    has_wait: bool
     reverts_pending: bool
 
     def row(self, source: Source, changed_by: str | None = None) -> TimelineRow:
@@ -78,7 +78,7 @@ class PointsFact:
             "transactionType": TRANSACTION_TYPES[self.transaction_type],
             "isPending": self.status == PENDING,
             "amount": self.moved,
-            "pending": self.reserved_amount if self.is_timed else None,
+            "pending": self.reserved_amount if self.has_wait else None,
             "balance": self.balance,
             "source": source.kind,
             "campaignId": source.campaign_id,
@@ -104,7 +104,7 @@ class PointsFact:
             return f"The expiry of {self.account_name} was extended{self._reason(source)}."
         amount = abs(self.moved) or self.reserved_amount or self.amount
         text = f"{amount_text(amount)} {self.account_name} {self._outcome(source)}{self._reason(source)}"
-        if self.captured_at is not None and self.reserved_amount is not None and not self.is_timed:
+        if self.captured_at is not None and self.reserved_amount is not None and not self.has_wait:
             text += f", of {amount_text(self.reserved_amount)} that were pending"
         if self.balance is not None:
             text += f"; the balance was {amount_text(self.balance)}"
@@ -115,7 +115,7 @@ class PointsFact:
         if not self.moved:
             if self.status == PENDING:
                 return "are held" if self.is_outgoing else "are pending"
-            if self.is_timed and self.status == SETTLED:
+            if self.has_wait and self.status == SETTLED:
                 return "were pending"
             if self.reverts_pending:
                 return "were cancelled while they were pending"

@@ -35,7 +35,7 @@ from domain.missions.records import Mission
 from domain.missions.rules import CompiledMission, compile_mission
 from domain.organizations import Organization
 from domain.programs import LoyaltyProgram, configured_tiers, schedules_of
-from domain.referrals import ReferralProgram, ReferralPrograms, prepare_program
+from domain.referrals import ReferralProgram, ReferralPrograms, program_with_rewards
 from domain.tiers import ConfiguredTier, TierSchedule
 from domain.triggers import Subscription
 from handlers.services.possible_events import possible_derived_types
@@ -212,7 +212,7 @@ def _load(db: Connection, organization: Organization, before: Configuration | No
         reads_order_after=rules.read_order_after,
         location_timezones=details.location_timezones,
         possible_derived_types=possible_derived_types(
-            moves_tiers=SET_TIER in rules.effect_ids or any(schedule.moves for schedule in tier_schedules),
+            moves_tiers=SET_TIER in rules.effect_ids or any(schedule.moves_members for schedule in tier_schedules),
             has_badges=bool(all_badges),
             has_missions=bool(rules.missions_by_type),
             has_notices=any(account.points_expiring or details.points_expiring for account in accounts.by_id.values()),
@@ -278,7 +278,7 @@ def _member_accounts(
     tier_schedules: Iterable[TierSchedule], accounts: Iterable[LedgerAccount]
 ) -> frozenset[int | None]:
     """The accounts whose points can change tiers, or expire depending on the tier."""
-    accounts_of_tiers = [schedule.ledger_account_id for schedule in tier_schedules if schedule.moves]
+    accounts_of_tiers = [schedule.ledger_account_id for schedule in tier_schedules if schedule.moves_members]
     expiring_by_tier = [account.ledger_account_id for account in accounts if account.tier_expirations]
     return frozenset([*accounts_of_tiers, *expiring_by_tier])
 
@@ -356,7 +356,7 @@ def _compiled_campaigns(
 def _programs_with_accounts(programs: Iterable[ReferralProgram], accounts: _Accounts) -> ReferralPrograms:
     """The referral programs, each with the account of its points."""
     return ReferralPrograms(
-        prepare_program(program, accounts.by_program.get(program.loyalty_program_id)) for program in programs
+        program_with_rewards(program, accounts.by_program.get(program.loyalty_program_id)) for program in programs
     )
 
 

@@ -56,7 +56,7 @@ def find_page(
         return [series_of(collection, locale, PUBLISHED, field) for locale in locales_for(viewer.locale)]
 
     order = order_by(sort, id_, collection.organization_id, series)
-    last = id_.desc() if not sort or sort[-1].descending else id_.asc()
+    last = id_.desc() if not sort or sort[-1].is_descending else id_.asc()
     # One statement counts and sorts all documents that match, and returns only ids.
     statement = select(id_, func.count().over()).where(*conditions).order_by(*order, last)
     rows = db.execute(statement.limit(limit).offset(page * limit)).all()

@@ -167,7 +167,7 @@ class _Query:
         if not keys:
             return [self._best_match() if self.search.words else self._newest()]
         first = keys[0]
-        if first.of_record:
+        if first.is_of_record:
             return self._by_record_field(first)
         columns = sort_expressions(first)
         with_value = [
@@ -285,23 +285,23 @@ class _Query:
 
     def _further_keys_need_documents(self) -> bool:
         """True if a sort key after the first one is a field of the record."""
-        return any(key.of_record for key in self.search.sort[1:])
+        return any(key.is_of_record for key in self.search.sort[1:])
 
     def _order_of_equals(self, id_: Any) -> list[Any]:
         """The order of documents that are equal by the first key: by the other keys, then by id."""
         keys = self.search.sort
         order = order_by(keys[1:], id_, self._organization_id, lambda field: [self.series(field)])
-        return [*order, id_.desc() if keys[-1].descending else id_.asc()]
+        return [*order, id_.desc() if keys[-1].is_descending else id_.asc()]
 
 
 def _within(bounds: Bounds) -> list[ColumnElement[bool]]:
     """The conditions that a value lies in the bounds; `least` and `most` are inclusive, `before` is exclusive."""
     column: Any = values.c.number_value if bounds.type == NUMBER else values.c.instant_value
     conditions = [column.is_not(None)]
-    if bounds.least is not None:
-        conditions.append(column >= bounds.least)
-    if bounds.most is not None:
-        conditions.append(column <= bounds.most)
+    if bounds.minimum is not None:
+        conditions.append(column >= bounds.minimum)
+    if bounds.maximum is not None:
+        conditions.append(column <= bounds.maximum)
     if bounds.before is not None:
         conditions.append(column < bounds.before)
     return conditions
@@ -332,7 +332,7 @@ def sort_expressions(key: SortKey, table: Any = values) -> list[Any]:
 
 def order_element(column: Any, key: SortKey) -> Any:
     """The column as an element of an ORDER BY: descending if the sort key is, else ascending."""
-    return column.desc() if key.descending else column.asc()
+    return column.desc() if key.is_descending else column.asc()
 
 
 def order_by(
@@ -346,7 +346,7 @@ def order_by(
     order: list[Any] = []
     for key in keys:
         columns = (
-            [RECORD_COLUMNS[key.field]] if key.of_record else _values_of(key, id_, organization_id, series_of_field)
+            [RECORD_COLUMNS[key.field]] if key.is_of_record else _values_of(key, id_, organization_id, series_of_field)
         )
         order += [order_element(column, key).nulls_last() for column in columns]
     return order

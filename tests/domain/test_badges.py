@@ -105,7 +105,7 @@ def test_a_change_above_the_maximum_or_below_0_is_refused_and_changes_nothing():
     with pytest.raises(InsufficientBadges):
         badges.unassign(grant(3))
     assert badges.balance(ANA, 1) == 2
-    assert not badges.drain()
+    assert not badges.take_changes()
     # Exactly 0 and exactly 3 are allowed.
     assert badges.unassign(grant(2)).amount_assigned == -2
     assert badges.assign(grant(3)).updated_total_assigned == 3
@@ -123,7 +123,7 @@ def test_an_inactive_badge_can_only_be_reverted():
 
 def test_badges_of_an_inactive_member_can_only_be_reverted():
     assignment = balances().assign(grant(2))
-    badges = BadgeBalances({(ANA, 1): 2}, NOW, namer(), inactive=[ANA])
+    badges = BadgeBalances({(ANA, 1): 2}, NOW, namer(), inactive_member_ids=[ANA])
     badges.put_trackings([assignment])
     with pytest.raises(MemberInactive, match=r"The member is not active\."):
         badges.assign(grant())
@@ -178,9 +178,9 @@ def test_a_revert_repays_a_shortfall_only_by_its_own_amount():
     reversal = badges.reverse(assignment.badge_tracking_id, badge(), loyalty_event_id=6)
     assert reversal.missing == 3
     assert badges.revert(unassignment_of_one.badge_tracking_id, badge()).amount_assigned == 0
-    assert missing_badges_of_reversal(badges.drain().trackings) == 3 - 1
+    assert missing_badges_of_reversal(badges.take_changes().trackings) == 3 - 1
     assert badges.revert(unassignment_of_two.badge_tracking_id, badge()).amount_assigned == 0
-    assert missing_badges_of_reversal(badges.drain().changed_trackings) == 3 - 1 - 2
+    assert missing_badges_of_reversal(badges.take_changes().changed_trackings) == 3 - 1 - 2
     assert badges.balance(ANA, 1) == 0
 
 
@@ -229,7 +229,7 @@ def test_a_revert_and_its_tracking_name_each_other():
     revert = badges.revert(assignment.badge_tracking_id, badge())
     assert (revert.amount_assigned, revert.updated_total_assigned) == (-2, 0)
     assert (revert.reverted_badge_tracking_id, revert.system_unique_key) == (assignment.badge_tracking_id, "tracking-2")
-    reverted_assignment, new_revert = badges.drain().trackings
+    reverted_assignment, new_revert = badges.take_changes().trackings
     assert reverted_assignment.reversal_badge_tracking_id == revert.badge_tracking_id
     assert new_revert == revert
 
@@ -260,12 +260,12 @@ def test_a_revert_that_would_lead_above_the_maximum_or_below_0_is_refused():
 def test_a_repeated_key_returns_its_tracking_and_refuses_another_request():
     badges = balances()
     tracking = badges.assign(grant(key="a", digest=b"1"))
-    badges.drain()
+    badges.take_changes()
     assert badges.assign(grant(key="a", digest=b"1")) == tracking
     with pytest.raises(KeyReused):
         badges.assign(grant(key="a", digest=b"2"))
     assert badges.balance(ANA, 1) == 1
-    assert not badges.drain()
+    assert not badges.take_changes()
 
 
 def test_a_stored_tracking_is_returned_for_its_key():
@@ -281,12 +281,12 @@ def test_new_trackings_and_changes_are_returned_only_once():
     assignment = badges.assign(grant())
     unassignment = badges.unassign(grant(member_id=BEN))
     assert badges.take_new_trackings() == [assignment, unassignment]
-    changes = badges.drain()
+    changes = badges.take_changes()
     assert changes.balances == {(ANA, 1): 1, (BEN, 1): 2 - 1}
     assert changes.trackings == (assignment, unassignment)
     revert = badges.revert(assignment.badge_tracking_id, badge())
     assert badges.take_new_trackings() == [revert]
-    changes = badges.drain()
+    changes = badges.take_changes()
     assert (changes.balances, changes.trackings) == ({(ANA, 1): 0}, (revert,))
     [changed_tracking] = changes.changed_trackings
     assert (changed_tracking.badge_tracking_id, changed_tracking.reversal_badge_tracking_id) == (
@@ -294,7 +294,7 @@ def test_new_trackings_and_changes_are_returned_only_once():
         revert.badge_tracking_id,
     )
     assert badges.take_new_trackings() == []
-    assert not badges.drain()
+    assert not badges.take_changes()
 
 
 def test_a_reversal_is_cut_at_0_and_at_the_maximum():
@@ -532,7 +532,7 @@ class ModelledBalances:
 
     def store_and_load(self):
         """Check the changes since the last time, store them, and load the balances again."""
-        changes = self.balances.drain()
+        changes = self.balances.take_changes()
         self.stored |= {tracking.badge_tracking_id: tracking for tracking in changes.trackings}
         for tracking in changes.changed_trackings:
             before = self.stored[tracking.badge_tracking_id]

@@ -66,7 +66,7 @@ def test_days_and_months_are_those_of_the_zone_and_hours_are_exact(text, begin, 
     ],
 )
 def test_the_maximum_length_counts_31_days_for_a_month_and_two_days_for_the_clocks_of_a_zone(text, days, seconds):
-    assert duration_of(text).longest == timedelta(days=days, seconds=seconds)
+    assert duration_of(text).upper_bound == timedelta(days=days, seconds=seconds)
 
 
 def test_a_duration_that_leads_beyond_the_calendar_ends_at_the_last_moment():

@@ -13,10 +13,10 @@ from domain.points_payments import (
     PaymentBelowMinimum,
     PaymentExceedsShare,
     PaymentNotHeld,
+    PointsAndValue,
     PointsNotMultiple,
     PointsPayment,
     RefundExceedsPayment,
-    Tendered,
     captured_part,
     captured_part_for_value,
     new_payment,
@@ -190,7 +190,7 @@ def test_a_part_of_the_value_takes_its_points_by_the_rate_and_at_most_those_of_t
 
 def test_a_refund_is_by_points_or_by_value_and_the_last_one_returns_the_rest():
     """3 points are worth 1.00."""
-    rest = Tendered(Decimal(10), Decimal("3.33"))
+    rest = PointsAndValue(Decimal(10), Decimal("3.33"))
     rate = PointRate(points_per_unit=Decimal(3), currency="EUR", multiple_of=Decimal(1), decimals=0)
     assert refunded_part(rate, rest, points=Decimal(5), value=None) == (5, Decimal("1.66"))
     # 3 * 1.66 is 4.98: points are rounded down.
@@ -199,12 +199,12 @@ def test_a_refund_is_by_points_or_by_value_and_the_last_one_returns_the_rest():
     assert refunded_part(rate, rest, points=None, value=Decimal("3.33")) == rest
     for points, value in ((Decimal(11), None), (None, Decimal("3.34"))):
         with pytest.raises(RefundExceedsPayment) as refusal:
-            refunded_part(rate, Tendered(rest.points, Decimal("3.33000000")), points, value)
+            refunded_part(rate, PointsAndValue(rest.points, Decimal("3.33000000")), points, value)
         assert refusal.value.detail == "10 points, worth 3.33, are left of the payment."
 
 
 def test_a_payment_whose_last_points_are_refunded_by_their_value_is_refunded_in_full():
-    rest = Tendered(Decimal("0.5"), Decimal("0.5"))
+    rest = PointsAndValue(Decimal("0.5"), Decimal("0.5"))
     assert refunded_part(RATE, rest, points=Decimal("0.5"), value=None) == rest
     assert refunded_part(RATE, rest, points=None, value=Decimal("0.5")) == rest
 

@@ -24,7 +24,7 @@ from domain.referrals import (
     ReferralReward,
     ReferralUsageState,
     RewardOutcome,
-    prepare_program,
+    program_with_rewards,
     refuse_referral,
 )
 from tests.builders.campaigns import account
@@ -188,12 +188,12 @@ def test_a_member_can_use_a_code_once_unless_the_program_allows_more():
 
 def test_the_rewards_of_a_program_are_the_points_and_coupons_of_both_members():
     # The program names no account for the points of the referrer, who therefore gets them into the main account.
-    assert prepare_program(PROGRAM, main_account=account(3)).rewards == (
+    assert program_with_rewards(PROGRAM, main_account=account(3)).rewards == (
         ReferralReward("referrer", points=Decimal(5), ledger_account_id=3),
         ReferralReward("referred", coupon_book_key="book"),
     )
     for_referred_only = replace(PROGRAM, referrer_points_accrual=Decimal(0), referred_points_accrual=Decimal(2))
-    assert prepare_program(for_referred_only, main_account=None).rewards == (
+    assert program_with_rewards(for_referred_only, main_account=None).rewards == (
         ReferralReward("referred", points=Decimal(2), ledger_account_id=9),
         ReferralReward("referred", coupon_book_key="book"),
     )
@@ -201,7 +201,7 @@ def test_the_rewards_of_a_program_are_the_points_and_coupons_of_both_members():
 
 def test_programs_have_the_event_types_of_all_and_of_the_active_programs():
     programs = ReferralPrograms(
-        prepare_program(
+        program_with_rewards(
             replace(PROGRAM, referral_program_id=n, event_type=event_type, active=active), main_account=None
         )
         for n, (event_type, active) in enumerate((("a", True), ("b", False), ("a", False)))

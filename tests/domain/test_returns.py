@@ -10,7 +10,7 @@ import pytest
 
 from domain.events import PayloadMissing
 from domain.orders import Order, OrderItem, ReturnExceedsOrder
-from domain.returns import rest_of, with_returned
+from domain.returns import order_after_return, rest_of
 
 
 def order(*, total, returned_total="0"):
@@ -29,7 +29,7 @@ def item(code, *, total, quantity=None, returned_total="0", returned_quantity="0
 
 def state_after_return(of, order_items=(), **payload):
     """The status and the returned total of the order, and the returned pieces of each of its items."""
-    returned_order, lines = with_returned(of, order_items, in_payload(**payload))
+    returned_order, lines = order_after_return(of, order_items, in_payload(**payload))
     return (
         returned_order.status,
         returned_order.returned_total,
@@ -45,7 +45,7 @@ def pieces_after_return(of, order_items, **payload):
 def refusal(of, order_items=(), **payload):
     """The class and the text of the refusal of a return."""
     with pytest.raises((ReturnExceedsOrder, PayloadMissing)) as caught:
-        with_returned(of, order_items, in_payload(**payload))
+        order_after_return(of, order_items, in_payload(**payload))
     return type(caught.value), str(caught.value)
 
 
@@ -195,7 +195,7 @@ def test_pieces_are_worth_a_share_that_is_rounded_down_to_the_digits_of_the_curr
     items = (item("mug", total=total_of_three, quantity="3"), item("tea", total="10"))
     returned_totals = [Decimal(0)]
     for _ in worth_of_each:
-        _, items = with_returned(purchase, items, {"items": [{**MUG, "quantity": 1}]})
+        _, items = order_after_return(purchase, items, {"items": [{**MUG, "quantity": 1}]})
         returned_totals.append(items[0].returned_total)
     differences = [after - before for before, after in itertools.pairwise(returned_totals)]
     assert differences == [Decimal(worth) for worth in worth_of_each]

@@ -47,7 +47,7 @@ AMOUNTS = st.decimals(0, 10**13, places=6)
     ],
 )
 def test_the_part_that_is_not_reversed_is_rounded_down(amount, part, whole, decimals, reversed_amount):
-    assert Extent.part(Decimal(part), Decimal(whole)).of(Decimal(amount), decimals) == Decimal(reversed_amount)
+    assert Extent.part(Decimal(part), Decimal(whole)).of_points(Decimal(amount), decimals) == Decimal(reversed_amount)
 
 
 @given(amount=AMOUNTS, parts=st.lists(st.decimals(0, 1000, places=2), min_size=1, max_size=6), extra=st.integers(0, 9))
@@ -55,10 +55,10 @@ def test_the_reversed_amount_only_grows_up_to_the_whole(amount, parts, extra):
     whole, returned_part, previous_amount = sum(parts) + extra, Decimal(0), Decimal(0)
     for part in parts:
         returned_part += part
-        reversed_amount = Extent.part(returned_part, whole).of(amount, decimals=6)
+        reversed_amount = Extent.part(returned_part, whole).of_points(amount, decimals=6)
         assert previous_amount <= reversed_amount <= amount
         previous_amount = reversed_amount
-    assert WHOLE.of(amount, decimals=6) == amount
+    assert WHOLE.of_points(amount, decimals=6) == amount
 
 
 def test_only_the_part_of_a_count_that_was_not_reversed_before_is_reversed():

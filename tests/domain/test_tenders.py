@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from domain.orders import CONFIRMED, PARTIALLY_RETURNED, RETURNED, Order
-from domain.points_payments import Tendered
+from domain.points_payments import PointsAndValue
 from domain.problems import InvalidRequest
 from domain.redemptions import PointRate
 from domain.tenders import (
@@ -55,7 +55,7 @@ class Till:
                     decimals=decimals,
                 )
                 amount = payment["amount"]
-                paid_points = Tendered(rate.points_for(amount), amount)
+                paid_points = PointsAndValue(rate.points_for(amount), amount)
                 self.points[payment["pointsPaymentKey"]] = PaidPoints(rate, Decimal(0), paid_points)
 
     def give_back(self, amount):
@@ -68,7 +68,7 @@ class Till:
         for payment, refund in zip(self.order.payments, refunds, strict=True):
             if refund.points is not None:
                 paid_points = self.points[payment["pointsPaymentKey"]]
-                rest = Tendered(paid_points.rest.points - refund.points, paid_points.rest.value - refund.amount)
+                rest = PointsAndValue(paid_points.rest.points - refund.points, paid_points.rest.value - refund.amount)
                 self.points[payment["pointsPaymentKey"]] = PaidPoints(
                     paid_points.rate, paid_points.refunded + refund.amount, rest
                 )
@@ -128,7 +128,7 @@ def test_points_refunded_by_request_are_not_refunded_again():
     [key] = till.points
     rate = till.points[key].rate
     # 400 of the 1,000 points, worth 4, were refunded by request: of the 5 of each half, 1 remains for the first half.
-    till.points[key] = PaidPoints(rate, refunded=Decimal(4), rest=Tendered(Decimal(600), Decimal(6)))
+    till.points[key] = PaidPoints(rate, refunded=Decimal(4), rest=PointsAndValue(Decimal(600), Decimal(6)))
     assert till.give_back(10) == [("points", 1, 100), ("card", 5, None)]
     assert till.give_back(10) == [("points", 5, 500), ("card", 5, None)]
 

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from domain.ledger.postings import Earning
 from domain.tier_log import TierLog, TierTracking
 from domain.tier_policies import CALENDAR, EARNED, ROLLING, TierPoints, TierPolicy
-from domain.tiers import FIXED, FLOOR, HeldTier, Step, TierAssignments, TierFloor, TierHold, TierSchedule
+from domain.tiers import FIXED, FLOOR, HeldTier, TierAssignments, TierFloor, TierHold, TierSchedule, TierStep
 
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 LATER = NOON + timedelta(days=100)
 ACCOUNT, PROGRAM, MEMBER = 1, 1, 7
 BASIC, SILVER, GOLD, OTHER = 10, 11, 12, 13
 # Basic needs 0 points, Silver 500 and Gold 1,000.
-STEPS = (Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(500), 1), Step(GOLD, Decimal(1000), 2))
+STEPS = (TierStep(BASIC, Decimal(0), 0), TierStep(SILVER, Decimal(500), 1), TierStep(GOLD, Decimal(1000), 2))
 YEAR = TierPolicy(EARNED, ROLLING, months=12)
 
 
 def schedule(policy=YEAR, steps=STEPS, default=BASIC):
     """A program that counts the points of the last 12 months, unless the policy differs."""
-    return TierSchedule(PROGRAM, "program-1", ACCOUNT, default, steps, moves=True, policy=policy)
+    return TierSchedule(PROGRAM, "program-1", ACCOUNT, default, steps, moves_members=True, policy=policy)
 
 
 def points_earned(*amounts):
@@ -88,7 +88,7 @@ def test_a_floor_is_the_tier_if_the_points_reach_none():
 
 def test_tiers_with_the_same_points_are_ranked_by_their_order():
     # Silver needs 500 points, too, and has the order 1.
-    tier_above_silver, tier_below_silver = Step(OTHER, Decimal(500), tier_order=2), Step(OTHER, Decimal(500), 0)
+    tier_above_silver, tier_below_silver = TierStep(OTHER, Decimal(500), tier_order=2), TierStep(OTHER, Decimal(500), 0)
     tier = schedule(steps=(*STEPS, tier_above_silver)).held_tier_of(points_earned((NOON, 500)), NOON, TierFloor(SILVER))
     assert (tier.loyalty_tier_id, tier.is_manual) == (OTHER, False)
     tier = schedule(steps=(*STEPS, tier_below_silver)).held_tier_of(NOTHING, NOON, TierFloor(OTHER))
@@ -108,7 +108,7 @@ def test_points_change_a_tier_with_a_floor():
     assignments = TierAssignments((schedule(TierPolicy(EARNED)),), {(MEMBER, PROGRAM): silver_by_floor}, NOON)
     # 1,000 points are enough for Gold.
     [move] = assignments.move_by_points(MEMBER, {ACCOUNT}, points_earned((NOON, 1000)))
-    assert (move.before, move.after) == (SILVER, GOLD)
+    assert (move.tier_id_before, move.tier_id_after) == (SILVER, GOLD)
     gold_by_points = HeldTier(GOLD, is_manual=False, expires_at=None, floor=TierFloor(SILVER))
     assert assignments.stored_tier((MEMBER, PROGRAM)) == gold_by_points
 

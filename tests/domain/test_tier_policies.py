@@ -22,13 +22,13 @@ from domain.tier_policies import (
     complete_tier_policy,
     faults_of_policy,
 )
-from domain.tiers import ConfiguredTier, HeldTier, MemberTier, Step, TierAssignments, TierSchedule, tier_status
+from domain.tiers import ConfiguredTier, HeldTier, MemberTier, TierAssignments, TierSchedule, TierStep, tier_status
 
 NOON = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 ACCOUNT, PROGRAM, MEMBER = 1, 1, 7
 BASIC, SILVER, GOLD = 10, 11, 12
 # Basic needs 0 points, Silver 100 and Gold 200.
-STEPS = (Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(100), 1), Step(GOLD, Decimal(200), 2))
+STEPS = (TierStep(BASIC, Decimal(0), 0), TierStep(SILVER, Decimal(100), 1), TierStep(GOLD, Decimal(200), 2))
 NAMES = {
     tier_id: ConfiguredTier(tier_id, f"tier-{tier_id}", PROGRAM, "program-1", name, True)
     for tier_id, name in ((BASIC, "Basic"), (SILVER, "Silver"), (GOLD, "Gold"))
@@ -37,7 +37,7 @@ NAMES = {
 
 def schedule(policy):
     """The tiers of STEPS, by points that the policy counts."""
-    return TierSchedule(PROGRAM, "program-1", ACCOUNT, BASIC, STEPS, moves=True, policy=policy)
+    return TierSchedule(PROGRAM, "program-1", ACCOUNT, BASIC, STEPS, moves_members=True, policy=policy)
 
 
 def points_earned(*amounts):
@@ -85,12 +85,12 @@ def test_points_can_be_counted_at_the_first_and_the_last_moment_of_the_calendar(
         points = TierPoints(earnings=(Earning(first_moment, Decimal(3)),))
         assert policy.counted_points(points, first_moment) == 3
         assert [counted_points for _, counted_points in policy.changes(points, first_moment)] == [0]
-        assert policy.earliest(first_moment) <= first_moment
+        assert policy.earliest_counting_moment(first_moment) <= first_moment
         # The period of these points ends with the calendar, so they do not count at its last moment.
         points = TierPoints(earnings=(Earning(last_moment, Decimal(3)),))
         assert policy.counted_points(points, last_moment) == 0
         assert list(policy.changes(points, last_moment)) == []
-        assert policy.earliest(last_moment) <= last_moment
+        assert policy.earliest_counting_moment(last_moment) <= last_moment
 
 
 def test_the_last_year_of_the_calendar_counts_like_any_other():
@@ -201,10 +201,12 @@ def test_waiting_points_of_an_ended_year_change_nothing_before_they_are_availabl
 
 
 def test_earnings_are_read_from_the_beginning_of_the_period_on():
-    assert TierPolicy(EARNED, CALENDAR, start_month=4).earliest(NOON) == datetime(2025, 4, 1, tzinfo=UTC)
-    assert TierPolicy(EARNED, CALENDAR).earliest(NOON) == datetime(2026, 1, 1, tzinfo=UTC)
+    assert TierPolicy(EARNED, CALENDAR, start_month=4).earliest_counting_moment(NOON) == datetime(
+        2025, 4, 1, tzinfo=UTC
+    )
+    assert TierPolicy(EARNED, CALENDAR).earliest_counting_moment(NOON) == datetime(2026, 1, 1, tzinfo=UTC)
     # A year and one more day before NOON, because a zone may have skipped a day.
-    assert YEAR.earliest(NOON) == datetime(2025, 3, 3, 12, tzinfo=UTC)
+    assert YEAR.earliest_counting_moment(NOON) == datetime(2025, 3, 3, 12, tzinfo=UTC)
 
 
 def test_no_earnings_are_overlooked_if_a_zone_skipped_a_day():
@@ -214,7 +216,7 @@ def test_no_earnings_are_overlooked_if_a_zone_skipped_a_day():
     end_of_30_january = datetime(2012, 1, 30, 9, 59, tzinfo=UTC)
     points = TierPoints(earnings=(Earning(first_moment_of_the_31st, Decimal(5)),))
     assert monthly_policy.counted_points(points, end_of_30_january) == 5
-    assert monthly_policy.earliest(end_of_30_january) <= first_moment_of_the_31st
+    assert monthly_policy.earliest_counting_moment(end_of_30_january) <= first_moment_of_the_31st
 
 
 moments = st.datetimes(datetime(2024, 1, 1), datetime(2027, 12, 31), timezones=st.just(UTC))
@@ -271,7 +273,7 @@ def test_the_counted_points_equal_the_sum_by_hand(policy, history, at):
 
 @given(policies, histories, moments)
 def test_points_that_were_earned_before_the_earliest_moment_do_not_count(policy, history, at):
-    points, earliest = points_of(history), policy.earliest(at)
+    points, earliest = points_of(history), policy.earliest_counting_moment(at)
     later_points = TierPoints(earnings=tuple(earning for earning in points.earnings if earning.moment >= earliest))
     assert policy.counted_points(points, at) == policy.counted_points(later_points, at)
 
@@ -299,7 +301,10 @@ def test_a_tier_that_is_updated_step_by_step_equals_the_tier_of_all_points_at_th
         points = points_of(history)
         assignments = TierAssignments((program,), held_tiers, at)
         assignments.move_by_points(MEMBER, {ACCOUNT} if new_history else (), lambda _, points=points: points)
-        held_tiers = {**held_tiers, **{place: tier for place, tier in assignments.changed.items() if tier is not None}}
+        held_tiers = {
+            **held_tiers,
+            **{place: tier for place, tier in assignments.changed_tiers.items() if tier is not None},
+        }
         if (MEMBER, PROGRAM) in held_tiers:
             assert assignments.tier_ids(MEMBER, lambda _, points=points: points) == [
                 program.tier_of(lambda _, points=points: points, at)
@@ -314,9 +319,9 @@ def test_a_member_moves_when_points_leave_the_period():
     [move] = assignments.move_by_points(MEMBER, {ACCOUNT}, lambda _: points)
     until = datetime(2026, 6, 1, tzinfo=UTC)
     assert move.tier == HeldTier(GOLD, expires_at=until)
-    later_assignments = TierAssignments((program,), dict(assignments.changed), until)
+    later_assignments = TierAssignments((program,), dict(assignments.changed_tiers), until)
     [move] = later_assignments.move_by_points(MEMBER, (), lambda _: points)
-    assert (move.before, move.tier) == (GOLD, HeldTier(BASIC))
+    assert (move.tier_id_before, move.tier) == (GOLD, HeldTier(BASIC))
 
 
 class TestStatus:
@@ -364,14 +369,14 @@ class TestStatus:
         assert self.status(TierPolicy(EARNED), member_tier, TierPoints(earned=Decimal(130))).is_manual is is_deciding
 
     def test_the_higher_of_two_next_tiers_with_equal_points_is_reported(self):
-        steps = (Step(SILVER, Decimal(100), tier_order=1), Step(GOLD, Decimal(100), tier_order=2))
+        steps = (TierStep(SILVER, Decimal(100), tier_order=1), TierStep(GOLD, Decimal(100), tier_order=2))
         plan = TierSchedule(
             PROGRAM,
             loyalty_program_key="program-1",
             ledger_account_id=ACCOUNT,
             default_tier_id=None,
             steps=steps,
-            moves=True,
+            moves_members=True,
             policy=TierPolicy(),
         )
         status = tier_status(plan, NAMES, None, lambda _: TierPoints(balance=Decimal(99)), NOON)

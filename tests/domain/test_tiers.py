@@ -24,10 +24,10 @@ from domain.tiers import (
     FLOOR,
     ConfiguredTier,
     HeldTier,
-    Step,
     TierAssignments,
     TierFloor,
     TierSchedule,
+    TierStep,
 )
 from tests.domain.campaigns.test_context import record
 
@@ -37,7 +37,7 @@ BASIC, SILVER, GOLD = 100, 200, 300
 
 
 def schedule(
-    *steps: Step, default: int | None = BASIC, account: int | None = ACCOUNT, program: int = PROGRAM
+    *steps: TierStep, default: int | None = BASIC, account: int | None = ACCOUNT, program: int = PROGRAM
 ) -> TierSchedule:
     """A program whose default tier is Basic."""
     moves = any(step.loyalty_tier_id != default for step in steps)
@@ -45,11 +45,15 @@ def schedule(
 
 
 # Basic needs 0 points, Silver 200 and Gold 500.
-USUAL_SCHEDULE = schedule(Step(BASIC, Decimal(0), 0), Step(SILVER, Decimal(200), 1), Step(GOLD, Decimal(500), 2))
+USUAL_SCHEDULE = schedule(
+    TierStep(BASIC, Decimal(0), 0), TierStep(SILVER, Decimal(200), 1), TierStep(GOLD, Decimal(500), 2)
+)
 
 amounts = st.decimals(min_value=0, max_value=1000, places=2)
 all_steps = st.lists(
-    st.builds(Step, st.integers(1, 30), st.sampled_from([Decimal(n) for n in (0, 1, 5, 250, 999)]), st.integers(0, 3)),
+    st.builds(
+        TierStep, st.integers(1, 30), st.sampled_from([Decimal(n) for n in (0, 1, 5, 250, 999)]), st.integers(0, 3)
+    ),
     unique_by=lambda step: step.loyalty_tier_id,
 )
 defaults = st.none() | st.integers(40, 50)
@@ -67,9 +71,9 @@ def test_a_tier_is_reached_at_its_threshold(points, tier):
 def test_the_highest_order_and_then_the_lowest_id_decide_between_tiers_with_equal_thresholds():
     five_points = Decimal(5)
     steps = [
-        Step(3, five_points, tier_order=1),
-        Step(1, five_points, tier_order=2),
-        Step(2, five_points, tier_order=2),
+        TierStep(3, five_points, tier_order=1),
+        TierStep(1, five_points, tier_order=2),
+        TierStep(2, five_points, tier_order=2),
     ]
     for ordered_steps in (steps, steps[::-1]):
         assert schedule(*ordered_steps).tier_at(five_points) == 1
@@ -116,16 +120,16 @@ def test_a_schedule_has_the_active_tiers_of_an_active_program():
     ]
     policy = TierPolicy(EARNED, ROLLING, months=6, zone=UTC)
     # The order of a stored tier is its id.
-    steps = Step(BASIC, Decimal(0), tier_order=BASIC), Step(GOLD, Decimal(99), tier_order=GOLD)
+    steps = TierStep(BASIC, Decimal(0), tier_order=BASIC), TierStep(GOLD, Decimal(99), tier_order=GOLD)
     assert schedules_of(programs, tiers, UTC) == (
-        TierSchedule(PROGRAM, "program-1", ACCOUNT, BASIC, steps, moves=True, policy=policy),
+        TierSchedule(PROGRAM, "program-1", ACCOUNT, BASIC, steps, moves_members=True, policy=policy),
         TierSchedule(
             2,
             loyalty_program_key="program-2",
             ledger_account_id=ACCOUNT,
             default_tier_id=None,
             steps=(),
-            moves=False,
+            moves_members=False,
             policy=policy,
         ),
     )
@@ -142,7 +146,7 @@ def test_a_schedule_has_the_active_tiers_of_an_active_program():
 )
 def test_an_inactive_default_tier_is_none_and_a_schedule_moves_members_if_it_has_other_tiers(tiers, default, moves):
     [program_schedule] = schedules_of([stored_program(PROGRAM, BASIC)], tiers, UTC)
-    assert (program_schedule.default_tier_id, program_schedule.moves) == (default, moves)
+    assert (program_schedule.default_tier_id, program_schedule.moves_members) == (default, moves)
 
 
 def test_configured_tiers_have_the_keys_of_their_programs():
@@ -155,7 +159,7 @@ def test_configured_tiers_have_the_keys_of_their_programs():
 
 
 def test_without_an_account_every_member_has_the_default_tier():
-    assert schedule(Step(GOLD, Decimal(0), 0), account=None).tier_at(Decimal(9999)) == BASIC
+    assert schedule(TierStep(GOLD, Decimal(0), 0), account=None).tier_at(Decimal(9999)) == BASIC
 
 
 @given(all_steps, defaults, amounts)
@@ -195,37 +199,37 @@ def tier_assignments(held_tier: HeldTier | None, *tier_schedules: TierSchedule) 
 def test_points_move_a_member_up_and_down():
     assignments = tier_assignments(HeldTier(BASIC))
     [up] = assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(600))
-    assert (up.member_id, up.before, up.after) == (MEMBER, BASIC, GOLD)
+    assert (up.member_id, up.tier_id_before, up.tier_id_after) == (MEMBER, BASIC, GOLD)
     assert assignments.tier_ids(MEMBER, points_of(600)) == [GOLD]
     assert assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(700)) == []
     [down] = assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(10))
-    assert (down.before, down.after) == (GOLD, BASIC)
-    assert assignments.changed == {(MEMBER, PROGRAM): HeldTier(BASIC)}
+    assert (down.tier_id_before, down.tier_id_after) == (GOLD, BASIC)
+    assert assignments.changed_tiers == {(MEMBER, PROGRAM): HeldTier(BASIC)}
 
 
 def test_points_of_other_accounts_move_no_member():
     assignments = tier_assignments(HeldTier(BASIC))
     assert assignments.move_by_points(MEMBER, {ACCOUNT + 1}, points_of(600)) == []
-    assert assignments.changed == {}
+    assert assignments.changed_tiers == {}
 
 
 def test_a_member_new_to_a_program_gets_a_tier():
     [move] = tier_assignments(None).move_by_points(MEMBER, {ACCOUNT}, points_of(1))
-    assert (move.before, move.after) == (None, BASIC)
+    assert (move.tier_id_before, move.tier_id_after) == (None, BASIC)
 
 
 def test_a_member_below_the_lowest_tier_has_none_if_there_is_no_default_tier():
-    assignments = tier_assignments(HeldTier(SILVER), schedule(Step(SILVER, Decimal(200), 1), default=None))
+    assignments = tier_assignments(HeldTier(SILVER), schedule(TierStep(SILVER, Decimal(200), 1), default=None))
     [move] = assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(199))
-    assert (move.before, move.after) == (SILVER, None)
-    assert assignments.changed == {(MEMBER, PROGRAM): None}
+    assert (move.tier_id_before, move.tier_id_after) == (SILVER, None)
+    assert assignments.changed_tiers == {(MEMBER, PROGRAM): None}
     assert assignments.tier_ids(MEMBER, points_of(199)) == []
 
 
 def test_a_program_with_only_its_default_tier_moves_no_member():
-    assignments = tier_assignments(None, schedule(Step(BASIC, Decimal(0), 0)))
+    assignments = tier_assignments(None, schedule(TierStep(BASIC, Decimal(0), 0)))
     assert assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(600)) == []
-    assert assignments.changed == {}
+    assert assignments.changed_tiers == {}
 
 
 @pytest.mark.parametrize("expires_at", [None, NOON + timedelta(seconds=1)])
@@ -233,24 +237,24 @@ def test_a_tier_set_by_request_does_not_depend_on_points(expires_at):
     assignments = tier_assignments(HeldTier(GOLD, is_manual=True, expires_at=expires_at))
     assert assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(0)) == []
     assert assignments.tier_ids(MEMBER, points_of(0)) == [GOLD]
-    assert assignments.changed == {}
+    assert assignments.changed_tiers == {}
 
 
 def test_a_tier_that_has_expired_is_evaluated_even_if_no_points_have_moved():
     assignments = tier_assignments(HeldTier(GOLD, is_manual=True, expires_at=NOON))
     assert assignments.tier_ids(MEMBER, points_of(300)) == [SILVER]
     [move] = assignments.move_by_points(MEMBER, (), points_of(300))
-    assert (move.before, move.after) == (GOLD, SILVER)
-    assert assignments.changed == {(MEMBER, PROGRAM): HeldTier(SILVER)}
+    assert (move.tier_id_before, move.tier_id_after) == (GOLD, SILVER)
+    assert assignments.changed_tiers == {(MEMBER, PROGRAM): HeldTier(SILVER)}
     assert assignments.move_by_points(MEMBER, (), points_of(300)) == []
 
 
 def test_an_expired_tier_that_the_points_confirm_is_stored_without_a_move():
     assignments = tier_assignments(HeldTier(SILVER, is_manual=True, expires_at=NOON))
     assert assignments.move_by_points(MEMBER, (), points_of(300)) == []
-    assert assignments.changed == {(MEMBER, PROGRAM): HeldTier(SILVER)}
+    assert assignments.changed_tiers == {(MEMBER, PROGRAM): HeldTier(SILVER)}
     [move] = assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(600))
-    assert move.after == GOLD
+    assert move.tier_id_after == GOLD
 
 
 def test_members_of_inactive_programs_keep_their_tier():
@@ -261,28 +265,28 @@ def test_members_of_inactive_programs_keep_their_tier():
 
 def test_each_program_depends_on_its_own_account():
     other_account, other_tier = ACCOUNT + 1, 9
-    step_of_one_point = Step(other_tier, Decimal(1), 0)
+    step_of_one_point = TierStep(other_tier, Decimal(1), 0)
     other_program = schedule(step_of_one_point, default=None, account=other_account, program=2)
     assignments = tier_assignments(HeldTier(BASIC), USUAL_SCHEDULE, other_program)
     balances = {ACCOUNT: TierPoints(balance=Decimal(0)), other_account: TierPoints(balance=Decimal(3))}
     moves = assignments.move_by_points(MEMBER, {ACCOUNT, other_account}, balances.__getitem__)
-    assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(2, other_tier)]
+    assert [(move.schedule.loyalty_program_id, move.tier_id_after) for move in moves] == [(2, other_tier)]
 
 
 def test_a_program_that_moves_no_member_does_not_prevent_moves_of_the_next_program():
-    program_of_other_account = schedule(Step(GOLD, Decimal(0), 0), default=None, account=ACCOUNT + 1, program=2)
+    program_of_other_account = schedule(TierStep(GOLD, Decimal(0), 0), default=None, account=ACCOUNT + 1, program=2)
     next_program, next_tier = 3, 9
-    schedule_of_next_program = schedule(Step(next_tier, Decimal(1), 0), default=None, program=next_program)
+    schedule_of_next_program = schedule(TierStep(next_tier, Decimal(1), 0), default=None, program=next_program)
     # In the usual program, the member has the tier Basic regardless of points.
     for first_schedule in (program_of_other_account, USUAL_SCHEDULE):
         assignments = tier_assignments(HeldTier(BASIC, is_manual=True), first_schedule, schedule_of_next_program)
         moves = assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(600))
-        assert [(move.schedule.loyalty_program_id, move.after) for move in moves] == [(next_program, next_tier)]
+        assert [(move.schedule.loyalty_program_id, move.tier_id_after) for move in moves] == [(next_program, next_tier)]
 
 
 def test_a_program_without_an_account_counts_no_points():
     year = TierPolicy(EARNED, ROLLING)
-    program = replace(schedule(Step(GOLD, Decimal(0), 0), account=None), policy=year)
+    program = replace(schedule(TierStep(GOLD, Decimal(0), 0), account=None), policy=year)
 
     def points_of_no_account(account):
         raise AssertionError(account)
@@ -318,7 +322,7 @@ def test_only_the_last_of_several_balances_decides_the_tier(steps, default, bala
     for balance in balances:
         assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(balance))
     last_balance = balances[-1]
-    last_tier_id = program.tier_at(last_balance) if program.moves else None
+    last_tier_id = program.tier_at(last_balance) if program.moves_members else None
     assert assignments.tier_ids(MEMBER, points_of(last_balance)) == ([] if last_tier_id is None else [last_tier_id])
 
 
@@ -358,10 +362,10 @@ def test_reversing_an_event_restores_the_previous_tier_with_its_expiry():
     assert log.unreverted_trackings(5) == []
     log.put_trackings([tracking(2, GOLD, event_id=4), tracking(3, GOLD, event_id=6)])
     assert log.unreverted_trackings(5) == []
-    new_trackings, [changed_tracking] = log.drain()
+    new_trackings, [changed_tracking] = log.take_changes()
     assert new_trackings == []
     assert changed_tracking.reversal_loyalty_event_id == 9
-    assert log.drain() == ([], [])
+    assert log.take_changes() == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -400,12 +404,12 @@ def test_reversing_all_events_in_order_restores_the_first_tier():
     ],
 )
 def test_a_request_for_evaluation_by_points_sets_no_tier(held_tier):
-    assert not tracking(1, None, event_id=None).sets(held_tier)
-    assert not replace(tracking(1, None, event_id=None), tier_hold=FLOOR).sets(held_tier)
+    assert not tracking(1, None, event_id=None).is_in_effect(held_tier)
+    assert not replace(tracking(1, None, event_id=None), tier_hold=FLOOR).is_in_effect(held_tier)
 
 
 def test_a_tracking_of_a_floor_sets_no_tier_if_the_member_has_none():
-    assert not replace(tracking(1, GOLD, event_id=5), tier_hold=FLOOR).sets(None)
+    assert not replace(tracking(1, GOLD, event_id=5), tier_hold=FLOOR).is_in_effect(None)
 
 
 @pytest.mark.parametrize(
@@ -433,7 +437,7 @@ def test_reversing_an_event_keeps_the_tier_that_a_later_request_set():
         ]
     )
     assert not log.reverse(1, assignments, loyalty_event_id=9)
-    _, [changed_tracking] = log.drain()
+    _, [changed_tracking] = log.take_changes()
     assert changed_tracking.member_tier_tracking_id == 1
 
 

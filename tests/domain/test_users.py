@@ -12,9 +12,9 @@ from domain.users import (
     PermissionGroup,
     PermissionNotHeld,
     User,
-    granted_by,
+    grant_of_groups,
     is_email,
-    require_held,
+    require_permissions,
     require_rank,
 )
 
@@ -103,18 +103,18 @@ def test_a_group_gives_its_permissions():
 
 def test_a_user_has_the_permissions_of_all_groups():
     # The tills have the role orders:write, the administrators users:read.
-    assert granted_by([TILLS, ADMINISTRATORS]) == Grant(frozenset({"orders:write", "users:read"}), is_admin=True)
-    assert granted_by([TILLS, ADMINISTRATORS], excluded_keys=["administrators"]) == TILLS.grant
-    assert granted_by([]) == Grant(frozenset())
+    assert grant_of_groups([TILLS, ADMINISTRATORS]) == Grant(frozenset({"orders:write", "users:read"}), is_admin=True)
+    assert grant_of_groups([TILLS, ADMINISTRATORS], excluded_keys=["administrators"]) == TILLS.grant
+    assert grant_of_groups([]) == Grant(frozenset())
 
 
 def test_a_caller_can_only_grant_permissions_that_they_hold():
     required_grant = Grant(frozenset({"orders:write", "coupons:read"}), is_admin=True)
     grant_of_caller = Grant(frozenset({"orders:write"}))
     with pytest.raises(PermissionNotHeld) as caught:
-        require_held(grant_of_caller, required_grant, "The group")
+        require_permissions(grant_of_caller, required_grant, "The group")
     assert str(caught.value) == "The group: the caller does not have isAdmin, coupons:read."
-    require_held(required_grant, required_grant, "The group")
+    require_permissions(required_grant, required_grant, "The group")
 
 
 def test_only_administrators_change_administrators():

@@ -189,7 +189,7 @@ class TestUrls:
         ],
     )
     def test_a_callable_url_has_no_fault(self, url):
-        assert url_fault(url, http_allowed=False, private_allowed=False) is None
+        assert url_fault(url, allows_http=False, allows_private=False) is None
 
     @pytest.mark.parametrize(
         ("url", "fault"),
@@ -206,15 +206,15 @@ class TestUrls:
         ],
     )
     def test_a_url_names_a_host_and_neither_a_user_nor_a_fragment(self, url, fault):
-        assert url_fault(url, http_allowed=False, private_allowed=False) == fault
+        assert url_fault(url, allows_http=False, allows_private=False) == fault
 
     @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]", "192.168.0.1:8080"])
     def test_private_addresses_are_accepted_only_if_allowed(self, address):
         url = f"https://{address}/"
-        assert "not public" in url_fault(url, http_allowed=False, private_allowed=False)
-        assert url_fault(url, http_allowed=False, private_allowed=True) is None
-        assert url_fault(f"http://{address}/", http_allowed=True, private_allowed=True) is None
-        fault_without_tls = url_fault(f"http://{address}/", http_allowed=False, private_allowed=True)
+        assert "not public" in url_fault(url, allows_http=False, allows_private=False)
+        assert url_fault(url, allows_http=False, allows_private=True) is None
+        assert url_fault(f"http://{address}/", allows_http=True, allows_private=True) is None
+        fault_without_tls = url_fault(f"http://{address}/", allows_http=False, allows_private=True)
         assert fault_without_tls.startswith("does not begin with https://")
 
     @pytest.mark.parametrize(
@@ -222,12 +222,12 @@ class TestUrls:
         ["127.1", "2130706433", "0x7f.1", "0177.0.0.1", "localhost", "LOCALHOST", "localhost.", "a.localhost", "10.1"],
     )
     def test_odd_spellings_of_private_addresses_are_recognized(self, host):
-        assert "not public" in url_fault(f"https://{host}/", http_allowed=False, private_allowed=False)
-        assert url_fault(f"https://{host}/", http_allowed=False, private_allowed=True) is None
+        assert "not public" in url_fault(f"https://{host}/", allows_http=False, allows_private=False)
+        assert url_fault(f"https://{host}/", allows_http=False, allows_private=True) is None
 
     def test_urls_may_use_only_allowed_ports(self):
         def fault(url, ports=(80, 443)):
-            return url_fault(url, http_allowed=True, private_allowed=False, ports=ports)
+            return url_fault(url, allows_http=True, allows_private=False, ports=ports)
 
         for url in ("https://a.example/", "http://a.example/", "https://a.example:80/", "http://a.example:443/"):
             assert fault(url) is None
@@ -235,13 +235,13 @@ class TestUrls:
         assert "a port" in fault("http://a.example/", ports=(443,))
 
     def test_faults_name_the_valid_form(self):
-        detail = url_fault("http://a.example/", http_allowed=False, private_allowed=False)
+        detail = url_fault("http://a.example/", allows_http=False, allows_private=False)
         assert detail == "does not begin with https://; http:// is called only where LOYALTY_WEBHOOK_ALLOW_HTTP is set"
 
     @given(st.text(max_size=60))
     def test_a_url_of_any_text_names_a_host_or_has_a_fault(self, text):
         url = f"https://{text}"
-        fault = url_fault(url, http_allowed=True, private_allowed=False)
+        fault = url_fault(url, allows_http=True, allows_private=False)
         assert fault or urlsplit(url).hostname
 
 

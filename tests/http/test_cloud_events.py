@@ -39,7 +39,7 @@ def webhook_receiver():
 def send(shop):
     """Send all deliveries that are due."""
     api = shop.organization.api
-    client = WebhookClient(http_allowed=True, private_allowed=True, seconds=2.0)
+    client = WebhookClient(allows_http=True, allows_private=True, seconds=2.0)
     return Sender(api.engine, api.settings, client, shop.organization.id).send_due()
 
 

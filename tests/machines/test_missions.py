@@ -66,7 +66,7 @@ class Missions(RuleBasedStateMachine):
             amount,
             ProgressCause(organization_id=1, member_id=member, at=at, now=NOON, loyalty_event_id=self.number),
         )
-        trackings = self.state.drain().trackings
+        trackings = self.state.take_changes().trackings
         remaining = self.remaining(member, day)
         if remaining <= 0:
             assert (advance.counted, trackings) == (0, ())
@@ -93,7 +93,9 @@ class Missions(RuleBasedStateMachine):
             event for event in self.events[tracking.member_id] if event.number != tracking.loyalty_event_id
         ]
         self.effects["undo a count" if not tracking.achieved else "undo an achievement"] += 1
-        assert self.state.drain().reversed_achievements == ({(tracking.member_id, 1)} if tracking.achieved else set())
+        assert self.state.take_changes().reversed_achievements == (
+            {(tracking.member_id, 1)} if tracking.achieved else set()
+        )
 
     @invariant()
     def the_balances_are_those_of_the_active_events(self):

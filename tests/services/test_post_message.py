@@ -15,7 +15,7 @@ import trustme
 from handlers.services.webhooks.post_message import Reply, WebhookClient
 from tests.builders.receivers import drip, hang, receiver, status
 
-LOCAL_CLIENT = WebhookClient(http_allowed=True, private_allowed=True)
+LOCAL_CLIENT = WebhookClient(allows_http=True, allows_private=True)
 BODY = '{"é": 1}'.encode()
 # The seconds that a slow machine may need for a call that ends at once; the receivers would never end it.
 PATIENCE = 60
@@ -75,7 +75,7 @@ def test_redirects_are_not_followed(endpoint, code):
 @pytest.mark.parametrize("behaviour", [hang, drip])
 def test_a_call_ends_at_its_time_limit_if_the_receiver_takes_too_long(endpoint, behaviour):
     endpoint.usual_response = behaviour
-    reply, seconds = timed_post(WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), endpoint.url)
+    reply, seconds = timed_post(WebhookClient(allows_http=True, allows_private=True, seconds=0.5), endpoint.url)
     assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
     assert 0.5 <= seconds < PATIENCE
 
@@ -85,7 +85,7 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_nothing():
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         reply, seconds = timed_post(
-            WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), url, b"x" * 20_000_000
+            WebhookClient(allows_http=True, allows_private=True, seconds=0.5), url, b"x" * 20_000_000
         )
     assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
     assert seconds < PATIENCE
@@ -106,7 +106,7 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_slowly():
         sipping.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         reply, seconds = timed_post(
-            WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), url, b"x" * 20_000_000
+            WebhookClient(allows_http=True, allows_private=True, seconds=0.5), url, b"x" * 20_000_000
         )
         assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
         assert seconds < PATIENCE
@@ -139,7 +139,7 @@ def test_a_response_that_never_ends_is_reported_by_its_status(endpoint):
         hang(exchange)
 
     endpoint.usual_response = begin
-    reply, seconds = timed_post(WebhookClient(http_allowed=True, private_allowed=True, seconds=0.5), endpoint.url)
+    reply, seconds = timed_post(WebhookClient(allows_http=True, allows_private=True, seconds=0.5), endpoint.url)
     assert reply == Reply(202)
     assert seconds < PATIENCE
 
@@ -165,7 +165,7 @@ def test_an_unreachable_receiver_is_reported():
 
 class TestAddresses:
     def test_private_addresses_are_not_called(self, endpoint):
-        reply = WebhookClient(http_allowed=True).post(endpoint.url, {}, BODY)
+        reply = WebhookClient(allows_http=True).post(endpoint.url, {}, BODY)
         assert reply == Reply(None, NOT_PUBLIC)
         assert endpoint.received == []
 
@@ -173,14 +173,14 @@ class TestAddresses:
         "address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fe80::1%lo"]
     )
     def test_host_names_with_only_private_addresses_are_not_called(self, endpoint, address):
-        poster = WebhookClient(http_allowed=True, resolve=lambda host, port: [address])
+        poster = WebhookClient(allows_http=True, resolve=lambda host, port: [address])
         reply = poster.post(endpoint.url.replace("127.0.0.1", "rebound.example"), {}, BODY)
         assert reply == Reply(None, "The host has no address that is public.")
         assert endpoint.received == []
 
     @pytest.mark.parametrize("host", ["localhost", "127.1", "0x7f000001", "2130706433", "0"])
     def test_private_addresses_in_other_notations_are_not_called(self, endpoint, host):
-        reply = WebhookClient(http_allowed=True).post(endpoint.url.replace("127.0.0.1", host), {}, BODY)
+        reply = WebhookClient(allows_http=True).post(endpoint.url.replace("127.0.0.1", host), {}, BODY)
         assert reply.status_code is None
         assert reply.error == NOT_PUBLIC
         assert endpoint.received == []
@@ -205,7 +205,7 @@ class TestAddresses:
             lookups.append((host, port))
             return ["8.8.8.8"] if len(lookups) == 1 else ["127.0.0.1"]
 
-        poster = WebhookClient(http_allowed=True, resolve=rebinding)
+        poster = WebhookClient(allows_http=True, resolve=rebinding)
         assert poster.post("http://rebound.example:81/", {}, BODY) == Reply(None, "The receiver takes no connections.")
         assert (lookups, called_addresses) == ([("rebound.example", 81)], ["8.8.8.8"])
         # The next message looks the name up again.
@@ -213,28 +213,28 @@ class TestAddresses:
         assert called_addresses == ["8.8.8.8"]
 
     def test_the_client_connects_to_the_checked_address_and_sends_the_host_name(self, endpoint):
-        poster = WebhookClient(http_allowed=True, private_allowed=True, resolve=lambda host, port: ["127.0.0.1"])
+        poster = WebhookClient(allows_http=True, allows_private=True, resolve=lambda host, port: ["127.0.0.1"])
         url = endpoint.url.replace("127.0.0.1", "hooks.example")
         assert poster.post(url, {}, BODY) == Reply(204)
         assert endpoint.received[0].headers["host"].startswith("hooks.example:")
 
     def test_the_next_address_is_tried_if_one_refuses_the_connection(self, endpoint):
         poster = WebhookClient(
-            http_allowed=True,
-            private_allowed=True,
+            allows_http=True,
+            allows_private=True,
             resolve=lambda host, port: ["127.0.0.2", "127.0.0.3", "127.0.0.1"],
             seconds=3,
         )
         assert poster.post(endpoint.url.replace("127.0.0.1", "hooks.example"), {}, BODY) == Reply(204)
 
     def test_only_the_public_addresses_of_a_host_are_called(self, called_addresses):
-        poster = WebhookClient(http_allowed=True, resolve=lambda host, port: ["127.0.0.1", "8.8.8.8", "::1"])
+        poster = WebhookClient(allows_http=True, resolve=lambda host, port: ["127.0.0.1", "8.8.8.8", "::1"])
         assert poster.post("http://hooks.example/", {}, BODY) == Reply(None, "The receiver takes no connections.")
         assert called_addresses == ["8.8.8.8"]
 
     def test_addresses_are_called_in_the_order_of_the_look_up(self, called_addresses):
         addresses = ["2001:4860:4860::8888", "8.8.8.8", "1.1.1.1"]
-        poster = WebhookClient(http_allowed=True, resolve=lambda host, port: addresses)
+        poster = WebhookClient(allows_http=True, resolve=lambda host, port: addresses)
         assert poster.post("http://hooks.example/", {}, BODY) == Reply(None, "The receiver takes no connections.")
         assert called_addresses == addresses
 
@@ -246,7 +246,7 @@ class TestAddresses:
     def test_a_slow_look_up_of_a_host_name_is_reported(self):
         stuck = threading.Event()
         poster = WebhookClient(
-            http_allowed=True, private_allowed=True, seconds=0.3, resolve=lambda host, port: stuck.wait(5) or []
+            allows_http=True, allows_private=True, seconds=0.3, resolve=lambda host, port: stuck.wait(5) or []
         )
         reply, seconds = timed_post(poster, "http://hooks.example/")
         stuck.set()
@@ -254,7 +254,7 @@ class TestAddresses:
         assert seconds < PATIENCE
 
     def test_http_is_called_only_if_it_is_allowed(self, endpoint):
-        reply = WebhookClient(http_allowed=False, private_allowed=True).post(endpoint.url, {}, BODY)
+        reply = WebhookClient(allows_http=False, allows_private=True).post(endpoint.url, {}, BODY)
         assert reply == Reply(
             None,
             "The URL does not begin with https://; http:// is called only where LOYALTY_WEBHOOK_ALLOW_HTTP is set.",
@@ -281,7 +281,7 @@ class TestEncryption:
         if authority is not None:
             authority.configure_trust(context)
         return WebhookClient(
-            private_allowed=True,
+            allows_private=True,
             resolve=lambda host, port: ["127.0.0.1"],
             ssl_context=context if authority is not None else None,
         )

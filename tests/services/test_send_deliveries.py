@@ -54,7 +54,7 @@ def endpoint():
 def sender(shop, seconds=2.0, **changes):
     """A sender for the organization; its attempts end after so many seconds, and `changes` are changed settings."""
     api = shop.organization.api
-    poster = WebhookClient(http_allowed=True, private_allowed=True, seconds=seconds)
+    poster = WebhookClient(allows_http=True, allows_private=True, seconds=seconds)
     return Sender(api.engine, replace(api.settings, **changes), poster, shop.organization.id)
 
 
@@ -257,7 +257,7 @@ class TestAttempts:
         strict_sender = Sender(
             shop.organization.api.engine,
             shop.organization.api.settings,
-            WebhookClient(http_allowed=True),
+            WebhookClient(allows_http=True),
             shop.organization.id,
         )
         assert strict_sender.send_due() == 1
@@ -379,7 +379,7 @@ class TestSeveralReceivers:
             queue(slow_shops[0], count=8)
             # Longer than both waits below, so that no attempt ends in between.
             poster = WebhookClient(
-                http_allowed=True, private_allowed=True, seconds=300, resolve=resolve_only_this_machine
+                allows_http=True, allows_private=True, seconds=300, resolve=resolve_only_this_machine
             )
             working_sender = Sender(api.engine, replace(api.settings, webhook_threads=8), poster)
             others_are_sent = threading.Event()

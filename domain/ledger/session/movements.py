@@ -46,7 +46,7 @@ class Movements(Balances):
         PointsNotTracked for an expiry on an account without tracking, ExpiresBeforeAvailable, CaptureNotSupported, or
         InvalidRequest for too many fraction digits.
         """
-        _check_movement(account, amount, details, fiat_allowed=False)
+        _check_movement(account, amount, details, allows_fiat=False)
         refuse_untracked_expiry(account, expires_at)
         self._refuse_over_supply(account, amount)
         if checks_max_balance and account.max_balance is not None:
@@ -156,7 +156,7 @@ class Movements(Balances):
         A `manual` burn is a hold, which ends at `held_until` unless it was captured. Raises AccountInactive,
         InsufficientBalance, OverdraftLimitExceeded, CaptureNotSupported or InvalidRequest.
         """
-        _check_movement(account, amount, details, fiat_allowed=True)
+        _check_movement(account, amount, details, allows_fiat=True)
         if account.expiration_policies:
             self._record_movement(account, wallet_id, SPEND, details)
         if manual:
@@ -194,7 +194,7 @@ class Movements(Balances):
 
         Raises BalanceLimitReached, and the refusals of `burn`.
         """
-        _check_movement(account, amount, details, fiat_allowed=False)
+        _check_movement(account, amount, details, allows_fiat=False)
         if from_wallet_id == to_wallet_id:
             raise InvalidRequest(
                 [FieldFault("toWalletId equals fromWalletId; a transfer needs two wallets", pointer="/toWalletId")]
@@ -383,7 +383,7 @@ def _check_qualifying(account: LedgerAccount, qualifying: Decimal, *, is_pending
         raise InvalidRequest([fault])
 
 
-def _check_movement(account: LedgerAccount, amount: Decimal, details: Details, fiat_allowed: bool) -> None:
+def _check_movement(account: LedgerAccount, amount: Decimal, details: Details, allows_fiat: bool) -> None:
     check_amount(account, amount)
-    if not fiat_allowed and details.fiat != NO_FIAT:
+    if not allows_fiat and details.fiat != NO_FIAT:
         raise FiatNotAllowed("Only burns have a fiatValue, fiatGrossAmount and fiatCurrency.")

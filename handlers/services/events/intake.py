@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE, PAYMENT_CONFIRMED, refuse_other_payload
+from domain.event_types import BUILT_IN_EVENT_TYPES, NOT_TRACKABLE, PAYMENT_CONFIRMED, check_payload
 from domain.events import (
     CAPTURE_ONLY,
     FAILURE,
@@ -73,7 +73,7 @@ def refuse_untrackable(event: IncomingEvent, member: Member, configuration: Conf
         raise MemberInactive("The member is not active, so its events are not tracked.")
     schema_type = configuration.custom_event_types.get(event.event_type)
     if schema_type is not None:
-        refuse_other_payload(event.event_type, schema_type, event.payload)
+        check_payload(event.event_type, schema_type, event.payload)
     if event.event_type in STATUS_OF_EVENT and (event.payload or {}).get("order") is None:
         raise PayloadMissing(f"An event of type {event.event_type} needs payload.order.")
     if event.event_type == PAYMENT_CONFIRMED and not (event.payload or {}).get("payment"):

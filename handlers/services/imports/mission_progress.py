@@ -62,7 +62,7 @@ def import_mission_progress(step: ImportStep) -> None:
             state.import_progress(
                 mission, progress_row.progress, ProgressCause(organization_id, member_id, call.now, call.now)
             )
-    missions.write(call.db, organization_id, state.drain(), call.now)
+    missions.write(call.db, organization_id, state.take_changes(), call.now)
 
 
 def _progress(step: ImportStep, row: ImportRow, mission: Mission) -> Progress:

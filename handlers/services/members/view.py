@@ -215,7 +215,7 @@ def _account_behind(call: Call, tier: MemberTier) -> int | None:
         ),
         None,
     )
-    if tier.is_manual or schedule is None or not schedule.moves or schedule.policy.basis != BALANCE:
+    if tier.is_manual or schedule is None or not schedule.moves_members or schedule.policy.basis != BALANCE:
         return None
     # No account has the id 0.
     account = configuration.accounts.get(schedule.ledger_account_id or 0)

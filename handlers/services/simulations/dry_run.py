@@ -134,7 +134,7 @@ class DryRun:
             program_id = schedule.loyalty_program_id
             held_tier = unit.tier_assignments.stored_tier((member.member_id, program_id))
             tiers[program_id] = (
-                None if held_tier is None else unit.tier_assignments.current(program_id, held_tier, points)
+                None if held_tier is None else unit.tier_assignments.present_tier_id(program_id, held_tier, points)
             )
         return MemberHoldings(
             balances={

@@ -162,7 +162,7 @@ def _tiers_in_reach(run: DryRun) -> Iterator[NextReward]:
     for schedule in unit.configuration.tier_schedules:
         held_tier = unit.tier_assignments.stored_tier((member.member_id, schedule.loyalty_program_id))
         account = unit.configuration.accounts.get(schedule.ledger_account_id or 0)
-        if account is None or not schedule.moves or (held_tier is not None and held_tier.is_fixed_at(unit.now)):
+        if account is None or not schedule.moves_members or (held_tier is not None and held_tier.is_fixed_at(unit.now)):
             continue
         counted_points = schedule.counted_points(points, unit.now)
         for step in schedule.steps:

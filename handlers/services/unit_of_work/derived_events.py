@@ -241,7 +241,7 @@ class LedgerEvents:
         for move in moves:
             is_caused = move.schedule.ledger_account_id in caused_accounts
             reason = None if is_caused else _reason_of_move(move, due_steps, wallet_id, unit.now)
-            event = tier_event(member_id, move.schedule, keys, move.before, move.tier)
+            event = tier_event(member_id, move.schedule, keys, move.tier_id_before, move.tier)
             events.append(replace(event, reason=reason))
         return events
 
@@ -269,7 +269,7 @@ def find_tier_earnings(
     since_by_account: dict[int, datetime] = {}
     for schedule in tier_schedules:
         if schedule.ledger_account_id is not None:
-            earliest = schedule.policy.earliest(at)
+            earliest = schedule.policy.earliest_counting_moment(at)
             other_earliest = since_by_account.get(schedule.ledger_account_id, earliest)
             since_by_account[schedule.ledger_account_id] = min(earliest, other_earliest)
     if not (since_by_account and wallet_ids):

@@ -153,7 +153,7 @@ def _tiers_at(unit: UnitOfWork, member: Member, at: datetime) -> list[int]:
     points = partial(unit.tier_points, member.wallet_id)
 
     def evaluate(program_id: int, lapsed_tier: HeldTier) -> int | None:
-        return unit.tier_assignments.current(program_id, lapsed_tier, points)
+        return unit.tier_assignments.present_tier_id(program_id, lapsed_tier, points)
 
     return unit.tier_history.tier_ids(member.member_id, at, evaluate)
 

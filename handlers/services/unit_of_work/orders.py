@@ -26,7 +26,7 @@ from domain.orders import (
     UnknownOrder,
     check_transition,
 )
-from domain.returns import with_returned
+from domain.returns import order_after_return
 from domain.reversals import WHOLE, Extent
 from domain.tenders import checked_payments, refuse_other_payments
 from domain.triggers import CREATED as CREATED_ENTITY
@@ -289,7 +289,7 @@ def _order_with_status(
     """The order after an event that sets this `status`."""
     order, items = order_before
     if status == PARTIALLY_RETURNED:
-        return with_returned(order, items, payload)
+        return order_after_return(order, items, payload)
     if status == RETURNED:
         return OrderWithItems(replace(order, status=status, returned_total=order.total), items)
     if status == CONFIRMED:

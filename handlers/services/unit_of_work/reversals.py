@@ -210,8 +210,8 @@ class Reversals:
             else:
                 number_of_transaction = transaction_number(key)
                 extent, qualifying_extent = reevaluation.extents_of(number_of_transaction, reversal.extent)
-                total = extent.of(session.reversible_of(transaction), account.decimals)
-                unearned = qualifying_extent.of(session.qualifying_of(transaction), account.decimals)
+                total = extent.of_points(session.reversible_of(transaction), account.decimals)
+                unearned = qualifying_extent.of_points(session.qualifying_of(transaction), account.decimals)
                 revert = session.reverse_part(transaction, account, total, details, unearned)
                 if revert is not None and (revert.amount or total > amount_before):
                     reverted_transactions.append(RevertedTransaction.of(transaction, revert, total - amount_before))

@@ -386,7 +386,7 @@ class UnitOfWork(LockedMembers):
         ids = posting.write_session(self.db, self.organization_id, self.ledger, self.ledger_ids, self._transaction_ids)
         self._ids_of_steps = dict(zip(map(id, steps), ids, strict=True))
         self._expect_awaited_events()
-        changed_tiers = self.tier_assignments.changed
+        changed_tiers = self.tier_assignments.changed_tiers
         if changed_tiers:
             member_tiers.move(self.db, self.organization_id, changed_tiers, self.now)
         if "counters" in self.__dict__ and (self.counters.count_log or self.counters.locked):

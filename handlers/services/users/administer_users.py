@@ -14,8 +14,8 @@ from domain.users import (
     SharedUser,
     UnknownPermissionGroup,
     User,
-    granted_by,
-    require_held,
+    grant_of_groups,
+    require_permissions,
 )
 from handlers.call import Call
 from handlers.messages.base import Shape
@@ -109,9 +109,9 @@ def require_grantable(
     inline_before = Grant(frozenset()) if membership is None else membership.inline
     own_groups = () if membership is None else membership.permission_group_keys
     new_grant = merge_grants(
-        [added_permissions(inline_before, inline), granted_by(list(groups or ()), excluded_keys=own_groups)]
+        [added_permissions(inline_before, inline), grant_of_groups(list(groups or ()), excluded_keys=own_groups)]
     )
-    require_held(caller_grant, new_grant, "These permissions cannot be given")
+    require_permissions(caller_grant, new_grant, "These permissions cannot be given")
 
 
 def refuse_change_of_shared_user(call: Call, caller_grant: Grant, user: User, what: str) -> None:

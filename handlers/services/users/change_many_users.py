@@ -17,9 +17,9 @@ from domain.users import (
     UnknownUser,
     User,
     UserExists,
-    granted_by,
+    grant_of_groups,
     is_email,
-    require_held,
+    require_permissions,
     require_rank,
 )
 from handlers.call import Call
@@ -54,7 +54,9 @@ def add_many(call: Call, request: UsersToChange, send_invite: bool) -> list[User
     with administering(call) as caller_grant:
         groups = find_groups(call, request.permission_group_keys or ())
         inline = Grant(without_implied_roles(request.roles or ()), bool(request.is_admin))
-        require_held(caller_grant, merge_grants([inline, granted_by(groups)]), "These permissions cannot be given")
+        require_permissions(
+            caller_grant, merge_grants([inline, grant_of_groups(groups)]), "These permissions cannot be given"
+        )
         existing_emails = set(users.find_by_emails(call.db, call.organization.organization_id, request.emails))
         new_emails: list[str] = []
 
@@ -132,8 +134,8 @@ def reassign_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
     with administering(call) as caller_grant:
         groups = find_groups(call, keys or ())
         inline = Grant(without_implied_roles(request.roles or ()), bool(request.is_admin))
-        by_groups = granted_by(groups)
-        require_held(caller_grant, merge_grants([inline, by_groups]), "These permissions cannot be given")
+        by_groups = grant_of_groups(groups)
+        require_permissions(caller_grant, merge_grants([inline, by_groups]), "These permissions cannot be given")
         users_by_email = users.find_by_emails(call.db, organization_id, request.emails)
         guard = _AdministratorGuard(call)
         memberships: dict[int, Membership] = {}

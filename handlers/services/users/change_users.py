@@ -13,8 +13,8 @@ from domain.users import (
     PermissionNotHeld,
     User,
     UserExists,
-    granted_by,
-    require_held,
+    grant_of_groups,
+    require_permissions,
     require_rank,
 )
 from handlers.call import Call
@@ -103,9 +103,9 @@ def create_user(call: Call, new_user: NewUser, password_hash: str | None) -> tup
     with administering(call) as caller_grant:
         groups = find_groups(call, new_user.permission_group_keys)
         new_grant = merge_grants(
-            [inline, granted_by(groups), Grant(frozenset(), is_system_admin=new_user.is_system_admin)]
+            [inline, grant_of_groups(groups), Grant(frozenset(), is_system_admin=new_user.is_system_admin)]
         )
-        require_held(caller_grant, new_grant, "These permissions cannot be given")
+        require_permissions(caller_grant, new_grant, "These permissions cannot be given")
         organization_id = call.organization.organization_id
         if new_user.email is not None and users.find_by_emails(call.db, organization_id, [new_user.email]):
             raise UserExists(f"The organization already has a user with the email address {new_user.email}.")
@@ -189,7 +189,7 @@ def _change_common_fields(call: Call, caller_grant: Grant, user: User, update: U
     if new_values:
         refuse_change_of_shared_user(call, caller_grant, user, " and ".join(map(wire_name, new_values)))
     if update.is_system_admin != user.is_system_admin:
-        require_held(caller_grant, Grant(frozenset(), is_system_admin=True), "isSystemAdmin cannot be changed")
+        require_permissions(caller_grant, Grant(frozenset(), is_system_admin=True), "isSystemAdmin cannot be changed")
         new_values["is_system_admin"] = update.is_system_admin
     if new_values:
         users.change_user(call.db, user.user_id, **new_values, updated_at=call.real_now)
@@ -298,7 +298,7 @@ def reset_password(call: Call, user: User, permanent: bool | None, password_hash
             raise ExternalUser("The user signs in at the external issuer and has no password on this server.")
         if user.is_api_user and permanent is False:
             raise InvalidRequest([FieldFault("permanent cannot be false for an API user", pointer="/permanent")])
-        require_held(caller_grant, user.grant, "The user has more permissions than the caller")
+        require_permissions(caller_grant, user.grant, "The user has more permissions than the caller")
         refuse_change_of_shared_user(call, caller_grant, user, "the password")
         temporary_until = None if permanent or user.is_api_user else call.real_now + TEMPORARY_PASSWORD_LIFETIME
         users.set_password(call.db, user.user_id, password_hash, temporary_until=temporary_until, now=call.real_now)

@@ -49,8 +49,8 @@ def resolve(host: str, port: int) -> Sequence[str]:
 class WebhookClient:
     """Posts to receivers, each time within `seconds` in total; `resolve` returns the addresses of a host."""
 
-    http_allowed: bool = False
-    private_allowed: bool = False
+    allows_http: bool = False
+    allows_private: bool = False
     ports: Collection[int] | None = None
     seconds: float = TIMEOUT_SECONDS
     resolve: Resolve = resolve
@@ -70,10 +70,10 @@ class WebhookClient:
     def _post_body(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
         """Post the body; return the status code. Raises NotSent and exceptions of httpcore."""
         # The settings of allowed URLs may have changed since the URL was saved.
-        fault = url_fault(url, self.http_allowed, self.private_allowed, self.ports)
+        fault = url_fault(url, self.allows_http, self.allows_private, self.ports)
         if fault is not None:
             raise NotSent(f"The URL {fault}.")
-        network = _CheckedNetwork(_Deadline(self.seconds), self.resolve, self.private_allowed)
+        network = _CheckedNetwork(_Deadline(self.seconds), self.resolve, self.allows_private)
         parts = urlsplit(url)
         request_headers = [*headers.items(), ("Host", parts.netloc), ("Connection", "close")]
         context = self.ssl_context or _usual_ssl_context()
@@ -141,10 +141,10 @@ class _Deadline:
 class _CheckedNetwork(httpcore.NetworkBackend):
     """Connects only to allowed addresses, and limits all steps by one deadline."""
 
-    def __init__(self, deadline: _Deadline, resolve: Resolve, private_allowed: bool) -> None:
+    def __init__(self, deadline: _Deadline, resolve: Resolve, allows_private: bool) -> None:
         self._deadline = deadline
         self._resolve = resolve
-        self._private_allowed = private_allowed
+        self._allows_private = allows_private
         self._network = httpcore.SyncBackend()
 
     def connect_tcp(
@@ -157,7 +157,7 @@ class _CheckedNetwork(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         """Connect to the first allowed address that accepts the connection; the deadline replaces `timeout`."""
         resolved = self._look_up(host, port)
-        addresses = [address for address in resolved if self._private_allowed or is_public(address)]
+        addresses = [address for address in resolved if self._allows_private or is_public(address)]
         if not addresses:
             raise NotSent("The host has no address that is public.")
         for index, address in enumerate(addresses):

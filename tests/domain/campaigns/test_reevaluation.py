@@ -226,7 +226,7 @@ def test_points_by_steps_of_spend_after_a_return_equal_those_of_the_rest(bought_
         assert actions == []
         return
     extent = reevaluate_after_return(actions, remaining_prices).points[1]
-    reversed_amount = extent.of(Decimal(minted_amount), decimals=0)
+    reversed_amount = extent.of_points(Decimal(minted_amount), decimals=0)
     assert minted_amount - reversed_amount == remaining_total // step * points
 
 

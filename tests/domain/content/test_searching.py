@@ -60,10 +60,10 @@ def read_range(name, of=DRINKS, **ends):
 def test_documents_are_sorted_by_fields_of_the_record_and_of_the_collection():
     assert read_sort("createdAt:desc,price:asc,colour,any") == (
         (
-            SortKey("createdAt", descending=True, of_record=True),
-            SortKey("price", descending=False, of_record=False, type="number"),
-            SortKey("colour", descending=False, of_record=False, type="string"),
-            SortKey("any", descending=False, of_record=False),
+            SortKey("createdAt", is_descending=True, is_of_record=True),
+            SortKey("price", is_descending=False, is_of_record=False, type="number"),
+            SortKey("colour", is_descending=False, is_of_record=False, type="string"),
+            SortKey("any", is_descending=False, is_of_record=False),
         ),
         [],
     )
@@ -77,11 +77,11 @@ def test_documents_are_not_sorted_by_an_unknown_field():
     assert sort_faults == [("sort", text)]
     with pytest.raises(InvalidRequest):
         sort_of(DRINKS, "prize")
-    assert sort_of(DRINKS, "slug") == (SortKey("slug", descending=False, of_record=True),)
+    assert sort_of(DRINKS, "slug") == (SortKey("slug", is_descending=False, is_of_record=True),)
 
 
 def test_a_collection_that_describes_no_fields_is_sorted_by_any_field():
-    assert read_sort("anything", OPEN) == ((SortKey("anything", descending=False, of_record=False),), [])
+    assert read_sort("anything", OPEN) == ((SortKey("anything", is_descending=False, is_of_record=False),), [])
 
 
 def test_facets_are_compared_with_values_of_their_type():
@@ -133,19 +133,19 @@ def test_an_unknown_field_is_reported_at_its_first_parameter_and_the_next_one_is
     reader = SearchReader(DRINKS)
     assert reader.facets({"color": [("facets[color][0]", "red"), ("facets[color][1]", "blue")]}) == {}
     ends = {"prize": {"min": ("min[prize]", "1")}, "price": {"min": ("min[price]", "1")}}
-    assert reader.ranges(ends) == (Bounds("price", "number", least=Decimal(1)),)
+    assert reader.ranges(ends) == (Bounds("price", "number", minimum=Decimal(1)),)
     assert [parameter for parameter, _ in faults(reader)] == ["facets[color][0]", "min[prize]"]
 
 
 def test_a_range_has_numbers_or_dates_as_bounds():
     assert read_range("price", min="1.5", max="3") == (
-        (Bounds("price", "number", least=Decimal("1.5"), most=Decimal(3)),),
+        (Bounds("price", "number", minimum=Decimal("1.5"), maximum=Decimal(3)),),
         [],
     )
-    assert read_range("price", min="1.5")[0] == (Bounds("price", "number", least=Decimal("1.5")),)
+    assert read_range("price", min="1.5")[0] == (Bounds("price", "number", minimum=Decimal("1.5")),)
     start, end = datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 3, 12, tzinfo=UTC)
     assert read_range("since", min="2026-01-02", max="2026-01-03T12:00:00Z")[0] == (
-        Bounds("since", "date", least=start, most=end),
+        Bounds("since", "date", minimum=start, maximum=end),
     )
 
 
@@ -155,11 +155,11 @@ def test_a_date_as_the_upper_bound_includes_the_whole_day():
     )
     # No day follows the last one.
     last_day = datetime(9999, 12, 31, tzinfo=UTC)
-    assert read_range("since", max="9999-12-31")[0] == (Bounds("since", "date", most=last_day),)
+    assert read_range("since", max="9999-12-31")[0] == (Bounds("since", "date", maximum=last_day),)
 
 
 def test_bounds_decide_the_type_of_a_field_of_unknown_type():
-    assert read_range("any", min="1", max="2")[0] == (Bounds("any", "number", least=Decimal(1), most=Decimal(2)),)
+    assert read_range("any", min="1", max="2")[0] == (Bounds("any", "number", minimum=Decimal(1), maximum=Decimal(2)),)
     [bounds], _ = read_range("any", min="2026-01-02")
     assert bounds.type == "date"
     _, [(parameter, _)] = read_range("any", min="1", max="2026-01-02")

@@ -146,7 +146,7 @@ def test_an_import_sets_the_progress_to_that_of_another_system():
     """From 4 counts and one achievement to 8 and two: nothing is achieved by it, but the difference is tracked."""
     missions = state(count=4, achievements=1, last_counter=3, last_achieved_at=NOON)
     missions.import_progress(mission(), Progress(goal=3, counted=8, times_achieved=2), cause(event=None))
-    changes = missions.drain()
+    changes = missions.take_changes()
     member_progress = changes.progress_of_members[ANA, 1]
     assert member_progress.progress == Progress(goal=3, counted=8, times_achieved=2)
     assert (member_progress.last_counter, member_progress.last_achieved_at) == (3, NOON)
@@ -154,13 +154,13 @@ def test_an_import_sets_the_progress_to_that_of_another_system():
     assert (new_tracking.counted, new_tracking.achieved, new_tracking.is_imported) == (8 - 4, 2 - 1, True)
     # The same again changes nothing.
     missions.import_progress(mission(), Progress(goal=3, counted=8, times_achieved=2), cause(event=None))
-    assert (missions.drain().trackings, missions.drain().progress_of_members) == ((), {})
+    assert (missions.take_changes().trackings, missions.take_changes().progress_of_members) == ((), {})
 
 
 def test_an_import_creates_the_progress_of_a_member_without_one():
     missions = MissionProgressState({}, {})
     missions.import_progress(mission(), Progress.from_counts(3, count=2, times_achieved=1), cause(event=None))
-    changes = missions.drain()
+    changes = missions.take_changes()
     assert changes.progress_of_members[ANA, 1] == MissionProgress(Progress(goal=3, counted=5, times_achieved=1))
     [new_tracking] = changes.trackings
     assert (new_tracking.counted, new_tracking.achieved) == (3 + 2, 1)
@@ -178,14 +178,14 @@ def test_no_mission_is_achieved_more_than_nine_billion_times():
 def test_an_event_that_counts_nothing_is_not_stored():
     missions = state()
     missions.count(mission(), 0, cause())
-    changes = missions.drain()
+    changes = missions.take_changes()
     assert (changes.trackings, changes.progress_of_members) == ((), {})
 
 
 def test_a_request_that_counts_nothing_is_not_stored():
     missions = state()
     assert missions.count(mission(), 0, cause(event=None, system_unique_key="key")).counted == 0
-    changes = missions.drain()
+    changes = missions.take_changes()
     assert (changes.trackings, changes.progress_of_members) == ((), {})
 
 
@@ -202,7 +202,7 @@ def test_a_count_is_stored_with_its_cause():
     }
     missions.count(mission(), 4, cause(at=NOON - DAY, event=None, **cause_fields))
     missions.store_response({"counted": 4})
-    assert missions.drain().trackings == (
+    assert missions.take_changes().trackings == (
         MissionTracking(
             organization_id=1,
             mission_tracking_id=0,
@@ -226,7 +226,7 @@ def test_the_response_of_a_request_is_stored_with_its_own_count():
     missions.count(mission(), 1, cause(event=1))
     missions.count(mission(), 2, cause(event=None, system_unique_key="key"))
     missions.store_response({"counted": 2})
-    tracking_of_event, tracking_of_request = missions.drain().trackings
+    tracking_of_event, tracking_of_request = missions.take_changes().trackings
     assert (tracking_of_event.counted, tracking_of_event.answer) == (1, None)
     assert (tracking_of_request.counted, tracking_of_request.answer) == (2, {"counted": 2})
 
@@ -235,7 +235,7 @@ def tracking(count=3, achievements=1, number=20):
     """The stored tracking of a count by the event 4, with the id `number`."""
     missions = MissionProgressState({}, {})
     missions.count(mission(), count, cause(event=4))
-    [new_tracking] = missions.drain().trackings
+    [new_tracking] = missions.take_changes().trackings
     values = {name: getattr(new_tracking, name) for name in new_tracking.__slots__}
     return MissionTracking(**values | {"mission_tracking_id": number, "achieved": achievements})
 
@@ -251,7 +251,7 @@ def test_a_reversed_count_is_subtracted():
     assert missions.remaining_achievements(ANA, daily_mission, NOON) == 1
     assert missions.is_reversed(reversed_count)
     assert not missions.is_reversed(tracking(number=21))
-    changes = missions.drain()
+    changes = missions.take_changes()
     # The tracking 20 was reversed by the event 9.
     assert changes.reversals == {20: 9}
     assert changes.reversed_achievements == {(ANA, 1)}
@@ -261,7 +261,7 @@ def test_a_reversed_count_is_subtracted():
 def test_a_reversed_count_that_achieved_nothing_loses_no_achievement():
     missions = state(count=2)
     missions.reverse(tracking(count=1, achievements=0), mission(), by_event_id=9)
-    assert missions.drain().reversed_achievements == frozenset()
+    assert missions.take_changes().reversed_achievements == frozenset()
 
 
 def test_drained_changes_are_not_drained_again():
@@ -269,8 +269,8 @@ def test_drained_changes_are_not_drained_again():
     missions.count(mission(), 1, cause())
     stored_tracking = tracking()
     missions.reverse(stored_tracking, mission(), by_event_id=9)
-    missions.drain()
-    changes = missions.drain()
+    missions.take_changes()
+    changes = missions.take_changes()
     assert (changes.progress_of_members, changes.trackings, changes.reversals) == ({}, (), {})
     assert changes.reversed_achievements == set()
     # The unit of work still reports the reversal.
@@ -281,4 +281,4 @@ def test_changes_are_sorted_by_member_and_mission():
     missions = MissionProgressState({}, {})
     for number in (3, 1, 2):
         missions.count(mission(mission_id=number), 1, cause())
-    assert list(missions.drain().progress_of_members) == [(ANA, 1), (ANA, 2), (ANA, 3)]
+    assert list(missions.take_changes().progress_of_members) == [(ANA, 1), (ANA, 2), (ANA, 3)]

@@ -39,7 +39,7 @@ RECEIVED_POINTS = PointsFact(
     reverted_ledger_transaction_id=None,
     reversal_ledger_transaction_id=None,
     loyalty_event_id=7,
-    is_timed=False,
+    has_wait=False,
     reverts_pending=False,
 )
 NOTHING_MOVED = {"moved": Decimal(0), "balance": None}
@@ -180,7 +180,7 @@ def test_the_row_of_pending_points_has_the_amount_0():
 
 
 def test_a_row_about_points_that_have_waited_reports_the_pending_amount():
-    points = replace(RECEIVED_POINTS, moved=Decimal(0), amount=Decimal(20), reserved_amount=Decimal(30), is_timed=True)
+    points = replace(RECEIVED_POINTS, moved=Decimal(0), amount=Decimal(20), reserved_amount=Decimal(30), has_wait=True)
     row = replace(points, captured_at=RECORDED_AT).row(SPRING)
     assert row.text == "30 Points were pending by the campaign SPRING; the balance was 1,130."
     assert (row.details["isPending"], row.details["amount"], row.details["pending"]) == (False, 0, 30)

@@ -117,7 +117,7 @@ class BadgeWork:
     def flush(self) -> None:
         """Store the changes since the last flush, with three statements at most."""
         if self._loaded_balances is not None:
-            badges.store(self._unit.db, self._organization_id, self._loaded_balances.drain(), self._unit.now)
+            badges.store(self._unit.db, self._organization_id, self._loaded_balances.take_changes(), self._unit.now)
 
     @property
     def _balances(self) -> BadgeBalances:

@@ -165,7 +165,7 @@ class MissionWork:
         """Store the changes since the last flush."""
         if not self._unit.is_dry_run:
             organization_id = self._unit.organization_id
-            missions.write(self._unit.db, organization_id, self._state.drain(), self._unit.now)
+            missions.write(self._unit.db, organization_id, self._state.take_changes(), self._unit.now)
 
     def _is_counted(self, compiled: CompiledMission, event: EventFacts, budget: Budget, count_budget: Budget) -> bool:
         """True if the event counts for a mission; False, with a recorded error, if a budget or the time is used up."""

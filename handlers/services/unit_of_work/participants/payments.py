@@ -16,8 +16,8 @@ from domain.points_payments import (
     CAPTURED,
     HELD,
     RELEASED,
+    PointsAndValue,
     PointsPayment,
-    Tendered,
     captured_part_for_value,
     refuse_unheld,
 )
@@ -178,7 +178,7 @@ class PaymentWork(Participant):
         transaction: StoredTransaction = self._transactions[payment.ledger_transaction_id]
         refunded_value = ledger.fiat_returned_of(transaction)
         paid_value = rest_of(transaction.fiat_value, refunded_value) or Decimal(0)
-        still_paid = Tendered(ledger.unreverted_of(transaction), paid_value)
+        still_paid = PointsAndValue(ledger.unreverted_of(transaction), paid_value)
         return PaidPoints(payment.rate(self._account_of(payment).decimals), refunded_value, still_paid)
 
     def flush(self) -> None:

@@ -21,7 +21,7 @@ from domain.referrals import (
     APPLIED,
     REFERRER,
     CodeUse,
-    ReadyProgram,
+    ProgramWithRewards,
     ReferralCode,
     ReferralLog,
     ReferralOutcome,
@@ -159,18 +159,18 @@ class ReferralWork(Participant):
         if text is None:
             return
         code = self._state.find(text)
-        ready_program = None if code is None else self._programs.by_id.get(code.referral_program_id)
-        if code is None or ready_program is None:
+        rewarded_program = None if code is None else self._programs.by_id.get(code.referral_program_id)
+        if code is None or rewarded_program is None:
             if code is None and order is not None and named_code(event) is None and self._is_code(text):
                 # The codes were found before the locks were acquired, and the order was created in between.
                 raise StartOver(f"The owner of the referral code of the order {order.external_id} is not locked.")
             if code_text is not None:
                 unknown = UnknownReferralCode(f"There is no referral code {text}.")
                 self._outcomes.append(ReferralOutcome.of_refusal(text, None, unknown))
-        elif ready_program.program.event_type == facts.event_type and (
-            code_text is not None or ready_program.program.active
+        elif rewarded_program.record.event_type == facts.event_type and (
+            code_text is not None or rewarded_program.record.active
         ):
-            self._outcomes.append(self._use_code(facts, event, code, ready_program))
+            self._outcomes.append(self._use_code(facts, event, code, rewarded_program))
 
     def _is_code(self, text: str) -> bool:
         return bool(REFERRAL_CODES.find_values(self._unit.db, self._unit.organization_id, code=[text]))
@@ -181,10 +181,10 @@ class ReferralWork(Participant):
         return outcomes
 
     def _use_code(
-        self, facts: EventFacts, event: IncomingEvent, code: ReferralCode, ready_program: ReadyProgram
+        self, facts: EventFacts, event: IncomingEvent, code: ReferralCode, rewarded_program: ProgramWithRewards
     ) -> ReferralOutcome:
         """Use a code, if that is allowed: reward both sides and add a log."""
-        program = ready_program.program
+        program = rewarded_program.record
         referrer = self._unit.members[code.member_id]
         is_in_audience = self._audience_keys.get(program.audience_id or 0) in facts.audience_keys
         try:
@@ -192,7 +192,7 @@ class ReferralWork(Participant):
             self._state.refuse_over_limit(program, code, facts.member_id)
         except Refusal as refusal:
             return ReferralOutcome.of_refusal(code.code, code, refusal)
-        rewards = tuple(self._pay_reward(facts, code, ready_program, reward) for reward in ready_program.rewards)
+        rewards = tuple(self._pay_reward(facts, code, rewarded_program, reward) for reward in rewarded_program.rewards)
         points = [reward.points for reward in rewards if reward.reward.recipient == REFERRER]
         self._state.add(
             CodeUse(
@@ -214,7 +214,7 @@ class ReferralWork(Participant):
         )
 
     def _pay_reward(
-        self, facts: EventFacts, code: ReferralCode, ready_program: ReadyProgram, reward: ReferralReward
+        self, facts: EventFacts, code: ReferralCode, rewarded_program: ProgramWithRewards, reward: ReferralReward
     ) -> RewardOutcome:
         """Give the recipient one reward; a refused reward does not affect the other ones."""
         member_id = code.member_id if reward.recipient == REFERRER else facts.member_id
@@ -222,14 +222,14 @@ class ReferralWork(Participant):
         points = Decimal(0)
         try:
             if reward.coupon_book_key is None:
-                points, refusal_of_rest, wait = self._mint(facts, ready_program, reward, member_id)
+                points, refusal_of_rest, wait = self._mint(facts, rewarded_program, reward, member_id)
             else:
                 coupon_code = self._unit.coupons.assign_reward(
                     member_id,
                     reward.coupon_book_key,
                     loyalty_event_id=facts.loyalty_event_id,
                     external_event_date=facts.external_event_date,
-                    description=ready_program.program.name,
+                    description=rewarded_program.record.name,
                     occasion=facts.occasion,
                 ).code
         except Conflict as conflict:
@@ -242,7 +242,7 @@ class ReferralWork(Participant):
         return RewardOutcome(reward, member_id, EXECUTED, code=coupon_code, points=points, wait=wait)
 
     def _mint(
-        self, facts: EventFacts, ready_program: ReadyProgram, reward: ReferralReward, member_id: int
+        self, facts: EventFacts, rewarded_program: ProgramWithRewards, reward: ReferralReward, member_id: int
     ) -> tuple[Decimal, Refusal | None, Wait | None]:
         """Pay the points of a reward, as far as the maximum balance of the wallet allows.
 
@@ -261,15 +261,15 @@ class ReferralWork(Participant):
             system_unique_key=f"{facts.transaction_prefix}:referral-{reward.recipient}",
             external_event_date=facts.external_event_date,
             external_id=facts.external_id if is_own else None,
-            description=(facts.description if is_own else None) or ready_program.program.name,
-            tags=ready_program.program.tags or None,
+            description=(facts.description if is_own else None) or rewarded_program.record.name,
+            tags=rewarded_program.record.tags or None,
             loyalty_event_id=facts.loyalty_event_id,
             order_external_id=facts.order_external_id,
         )
         granted_amount, refusal_of_rest = ledger.within_max_balance(account, wallet_id, reward.points)
         if refusal_of_rest is not None and not granted_amount:
             return granted_amount, refusal_of_rest, None
-        terms = Availability.from_fields_of(ready_program.program)
+        terms = Availability.from_fields_of(rewarded_program.record)
         minted = ledger.mint(account, wallet_id, granted_amount, details, availability=terms)
         return granted_amount, refusal_of_rest, minted.wait
 

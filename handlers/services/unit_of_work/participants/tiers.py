@@ -103,7 +103,7 @@ class TierWork:
 
     def flush(self) -> None:
         """Store the trackings, with two statements at most; the unit stores the tiers themselves."""
-        new_trackings, changed_trackings = self._log.drain()
+        new_trackings, changed_trackings = self._log.take_changes()
         member_tiers.store_trackings(self._unit.db, self._organization_id, new_trackings, changed_trackings)
 
     def set_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> None:
@@ -201,7 +201,7 @@ class TierWork:
             return
         keys = configuration.tier_keys
         for move in self._assignments.move_by_points(member.member_id, accounts, points):
-            self._tier_events.append(tier_event(member.member_id, move.schedule, keys, move.before, move.tier))
+            self._tier_events.append(tier_event(member.member_id, move.schedule, keys, move.tier_id_before, move.tier))
 
     def _id_source(self) -> Callable[[], int]:
         """A function that returns the id of a new tracking; a dry run reserves no ids."""
@@ -213,7 +213,12 @@ class TierWork:
 def without_points(program_id: int, program_key: str) -> TierSchedule:
     """The schedule of an inactive program, whose tiers do not depend on points."""
     return TierSchedule(
-        program_id, loyalty_program_key=program_key, ledger_account_id=None, default_tier_id=None, steps=(), moves=False
+        program_id,
+        loyalty_program_key=program_key,
+        ledger_account_id=None,
+        default_tier_id=None,
+        steps=(),
+        moves_members=False,
     )
 
 
