@@ -65,19 +65,19 @@ def _refuse_weak_password(password: str, user: passwords.HasKnownTexts) -> None:
 def create_user(call: Call, body: NewUser, hook_result: str | None) -> tuple[ShownUser, str | None]:
     """Create a user; only this response shows the password."""
     user, password = change_users.create_user(call, body, hook_result)
-    return _with_memberships(call, user)[0], password
+    return _with_membership(call, user), password
 
 
 @operation("getUser", response=wrapped("user", user_record))
 def get_user(call: Call, user: User) -> ShownUser:
     """One user, active or not."""
-    return _with_memberships(call, user)[0]
+    return _with_membership(call, user)
 
 
 @operation("updateUser", response=wrapped("user", user_record), audit="user")
 def update_user(call: Call, user: User, body: Changes[UserUpdate]) -> ShownUser:
     """Change a user. The address and the ids cannot be changed, and no membership is removed."""
-    return _with_memberships(call, change_users.update_user(call, user, body))[0]
+    return _with_membership(call, change_users.update_user(call, user, body))
 
 
 @operation("removeUser", audit="user")
@@ -107,7 +107,7 @@ def bulk_remove_users(call: Call, body: UsersToChange) -> list[UserOutcome]:
 @operation("setUserPermissions", response=wrapped("user", user_record), audit="user")
 def set_user_permissions(call: Call, user: User, body: PermissionsUpdate) -> ShownUser:
     """Change the permissions of a user, inline and by groups."""
-    return _with_memberships(call, change_users.set_permissions(call, user, body))[0]
+    return _with_membership(call, change_users.set_permissions(call, user, body))
 
 
 @operation("resetUserPassword", before_transaction=_hash_password, audit="user")
@@ -182,6 +182,12 @@ def _require_rank_of_group(caller_grant: Grant, group: PermissionGroup) -> None:
 
 def _may_see_all_organizations(call: Call) -> bool:
     return call.caller is not None and call.caller.is_system_admin
+
+
+def _with_membership(call: Call, user: User) -> ShownUser:
+    """The user as `_with_memberships` returns it."""
+    [shown_user] = _with_memberships(call, user)
+    return shown_user
 
 
 def _with_memberships(call: Call, *found_users: User) -> list[ShownUser]:

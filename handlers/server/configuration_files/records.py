@@ -131,8 +131,13 @@ class ConfigurationRecords:
         if isinstance(value, str):
             if value in self._by_key:
                 return self._by_key[value]
-            return _KEY.sub(lambda key: f"${{{self._by_key[key[0]]}}}" if key[0] in self._by_key else key[0], value)
+            return _KEY.sub(self._name_in_text, value)
         return value
+
+    def _name_in_text(self, key: re.Match[str]) -> str:
+        """The text that replaces the key of a record inside a text: `${name}`, or the key if it is unknown."""
+        ref = self._by_key.get(key[0])
+        return key[0] if ref is None else f"${{{ref}}}"
 
     def in_bodies(self, field: str, value: Any, pointer: str = "") -> Any:
         """The value of a field of a file in the form of requests; `pointer` is the field's. Raises UnknownNameAt."""

@@ -207,19 +207,17 @@ def write_batch(
     failed: list[FailedDocument] = []
     keys_in_batch: set[VersionKey] = set()
     for index, item in enumerate(items):
-        refusal: Refusal | None = None
+        refusal: Refusal | None
         if isinstance(item, Refusal):
             refusal = item
         else:
-            version_key = item.version_key
-            refusal = validator.refusal_of(item.part_to_validate(versions.get(version_key)))
-            if refusal is None and version_key in keys_in_batch:
-                document_key, _ = version_key
-                detail = f"documentKey {document_key} is in this batch twice for the same locale; the first one counts"
-                refusal = InvalidRequest([FieldFault(detail, pointer="/documentKey")])
-            keys_in_batch.add(version_key)
+            version = versions.get(item.version_key)
+            refusal = validator.refusal_of(item.part_to_validate(version))
+            if refusal is None and item.version_key in keys_in_batch:
+                refusal = _repeated_in_batch(item.document_key)
+            keys_in_batch.add(item.version_key)
             if refusal is None:
-                rows.append(item.row(versions.get(version_key)))
+                rows.append(item.row(version))
         if refusal is not None:
             raw_item = raw_items[index]
             failed.append(
@@ -229,6 +227,11 @@ def write_batch(
     new_versions = documents.upsert(call.db, collection, rows, languages, call.now)
     audit_versions(call, new_versions, versions)
     return BatchOutcome(new_versions, failed)
+
+
+def _repeated_in_batch(document_key: str) -> InvalidRequest:
+    detail = f"documentKey {document_key} is in this batch twice for the same locale; the first one counts"
+    return InvalidRequest([FieldFault(detail, pointer="/documentKey")])
 
 
 def audit_versions(

@@ -92,16 +92,16 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
     earlier = _find_earlier_allowance(call, request.system_unique_key, digest)
     if earlier is not None:
         # Without the changes since the first response.
-        view = _views(call, [earlier])[0]
+        view = _view(call, earlier)
         view = replace(view, status=OPEN, redeemed_amount=None, order_external_id=None, updated_at=earlier.created_at)
         return _with_token(call, earlier, view)
     refuse_inactive(member)
     account = account_of_members_with_key(call, request.ledger_account_key)
     expires_at, held_until = ends_of(account, call.organization, request.amount, request.valid_for, call.now)
-    member_ids = [member.member_id]
-    if find_holding_records(
-        call.db, ALLOWANCES, member.organization_id, member_ids, call.now, account.ledger_account_id
-    ):
+    open_allowances = find_holding_records(
+        call.db, ALLOWANCES, member.organization_id, [member.member_id], call.now, account.ledger_account_id
+    )
+    if open_allowances:
         raise OfflineAllowanceLimit(
             f"The member has an open offline allowance on the account {account.name}. Redeem it, or wait until it ends."
         )
@@ -123,7 +123,7 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
         },
         call.now,
     )
-    view = _views(call, [allowance])[0]
+    view = _view(call, allowance)
     _audit(call, allowance, None, view)
     return _with_token(call, allowance, view)
 
@@ -173,6 +173,12 @@ def _views(call: Call, allowances: Collection[OfflineAllowance]) -> list[Allowan
     ]
 
 
+def _view(call: Call, allowance: OfflineAllowance) -> AllowanceView:
+    """The allowance as `_views` returns it."""
+    [view] = _views(call, [allowance])
+    return view
+
+
 def redeem_allowance(call: Call, request: AllowanceRedemption) -> RedeemedAllowance:
     """Burn some of the points that an allowance holds, and release the rest; an allowance is redeemed once.
 
@@ -212,12 +218,12 @@ def _allowance_of(call: Call, token: str) -> OfflineAllowance:
     """The allowance that a token names; raises OfflineAllowanceInvalid."""
     claims = tokens.verified_claims(call.db, token, AUDIENCE) or {}
     organization_id = call.organization.organization_id
-    if claims.get("organizationId") == organization_id:
-        allowance = ALLOWANCES.find_by(call.db, organization_id, offline_allowance_key=claims["jti"])
-        if allowance is None:
-            raise OfflineAllowanceInvalid("The token names no offline allowance of this organization.")
-        return allowance
-    raise OfflineAllowanceInvalid("This server has not signed the token for the organization.")
+    if claims.get("organizationId") != organization_id:
+        raise OfflineAllowanceInvalid("This server has not signed the token for the organization.")
+    allowance = ALLOWANCES.find_by(call.db, organization_id, offline_allowance_key=claims["jti"])
+    if allowance is None:
+        raise OfflineAllowanceInvalid("The token names no offline allowance of this organization.")
+    return allowance
 
 
 @contextmanager
@@ -231,7 +237,7 @@ def _open_allowance(
     with open_hold(call, allowance) as unit:
         # Read again under the lock, since another transaction may have changed the allowance.
         current = ALLOWANCES.find(call.db, allowance.organization_id, allowance.offline_allowance_id) or allowance
-        yield unit, current, _views(call, [current])[0]
+        yield unit, current, _view(call, current)
 
 
 def _redemption_of(call: Call, allowance: OfflineAllowance) -> RedeemedAllowance:
@@ -244,7 +250,7 @@ def _redemption_of(call: Call, allowance: OfflineAllowance) -> RedeemedAllowance
         replace(row, status=SETTLED, reversal_ledger_transaction_id=None, updated_at=allowance.updated_at)
         for row in rows.results
     ]
-    return RedeemedAllowance(_views(call, [allowance])[0], transactions)
+    return RedeemedAllowance(_view(call, allowance), transactions)
 
 
 def cancel_allowance(call: Call, allowance: OfflineAllowance) -> AllowanceView:
@@ -259,7 +265,7 @@ def cancel_allowance(call: Call, allowance: OfflineAllowance) -> AllowanceView:
         transaction, account = find_transaction(unit, allowance)
         unit.ledger.revert(transaction, account, Details(call.new_key(), description=_DESCRIPTION))
     # Only `updatedAt` changes: the status follows from the hold.
-    cancelled = _views(call, [ALLOWANCES.store(call.db, current, {}, call.now)])[0]
+    cancelled = _view(call, ALLOWANCES.store(call.db, current, {}, call.now))
     _audit(call, current, before, cancelled)
     return cancelled
 

@@ -108,8 +108,8 @@ class MovementBatch:
         self._find_outcomes_of_used_keys()
         sets = self._fail_refused_sets_and_group_others()
         postings: dict[int, Posting] = {}
-        dates = [m.external_event_date for m in self.movements if m.external_event_date is not None]
-        since = min(dates, default=None)
+        dates = [movement.external_event_date for movement in self.movements]
+        since = min((date for date in dates if date is not None), default=None)
         ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._new_transaction_ids)
         self._unit.open_for_request(account_ids=account_ids, transaction_ids=ids, since=since)
         for positions in sets:
@@ -320,11 +320,12 @@ def _refuse_contradictions(movement: Movement, now: datetime) -> None:
     """Refuse a movement whose fields contradict each other."""
     faults = []
     is_mint = movement.from_wallet_id is None and movement.to_wallet_id is not None
+    is_transfer = movement.from_wallet_id is not None and movement.to_wallet_id is not None
     if movement.from_wallet_id is None and movement.to_wallet_id is None:
         faults.append(FieldFault("fromWalletId and toWalletId are null: send one", pointer="/fromWalletId"))
     if movement.qualifying_amount is not None and not is_mint:
         faults.append(FieldFault("qualifyingAmount can only be sent for a mint", pointer="/qualifyingAmount"))
-    if not movement.counts_as_activity and movement.from_wallet_id is not None and movement.to_wallet_id is not None:
+    if not movement.counts_as_activity and is_transfer:
         detail = "countsAsActivity cannot be false for a transfer"
         faults.append(FieldFault(detail, pointer="/countsAsActivity"))
     if movement.availability is not None:
@@ -357,15 +358,16 @@ def post_and_read(
     posted = [
         (movement, outcome) for movement, outcome in zip(movements, outcomes, strict=True) if isinstance(outcome, int)
     ]
-    rows = iter(_rows_as_created(calls[0], posted)) if posted else iter(())
-    return [next(rows) if isinstance(outcome, int) else outcome for outcome in outcomes]
+    rows_of_posted = iter(_rows_as_created(calls[0], posted) if posted else [])
+    return [next(rows_of_posted) if isinstance(outcome, int) else outcome for outcome in outcomes]
 
 
 def mint_and_read(
     calls: Sequence[Call], movements: Sequence[Movement]
 ) -> list[list[TransactionRow] | Refusal | NotBatchable]:
     """Post mints on the default accounts of their ledgers by `post_and_read`."""
-    organization_id, ledger_ids = calls[0].organization.organization_id, {movement.ledger_id for movement in movements}
+    organization_id = calls[0].organization.organization_id
+    ledger_ids = {movement.ledger_id for movement in movements}
     accounts = {
         account.ledger_id: account.ledger_account_id
         for account in ACCOUNTS.find_all(calls[0].db, organization_id, ledger_id=ledger_ids, is_default_account=True)
@@ -391,10 +393,8 @@ def _rows_as_created(call: Call, posted: Sequence[tuple[Movement, int]]) -> list
     rows = ledger_transactions.find_rows_as_created(
         call.db, call.organization.organization_id, [transaction_id for _, transaction_id in posted]
     )
-    return [
-        # A partial capture has lowered the stored fiat value: the request has the original one.
-        [replace(row, fiat_value=movement.fiat_value) for row in rows[transaction_id]]
-        if movement.manual
-        else rows[transaction_id]
-        for movement, transaction_id in posted
-    ]
+    for movement, transaction_id in posted:
+        if movement.manual:
+            # A partial capture has lowered the stored fiat value: the request has the original one.
+            rows[transaction_id] = [replace(row, fiat_value=movement.fiat_value) for row in rows[transaction_id]]
+    return [rows[transaction_id] for _, transaction_id in posted]

@@ -55,38 +55,37 @@ def create_payment_intents(
     unit = UnitOfWork(call)
     # The outcome of each call by its position in the batch; NotBatchable until the call has another outcome.
     outcomes: dict[int, PaymentOutcome | Refusal | NotBatchable] = dict.fromkeys(range(len(calls)), NotBatchable())
-    existing = MEMBERS.find_all(
-        call.db, organization_id, loyalty_member_id={intent.loyalty_member_id for intent in intents}
-    )
-    by_id = {member.loyalty_member_id: member for member in existing}
+    loyalty_member_ids = {intent.loyalty_member_id for intent in intents}
+    existing_members = {
+        member.loyalty_member_id: member
+        for member in MEMBERS.find_all(call.db, organization_id, loyalty_member_id=loyalty_member_ids)
+    }
     payments_by_id: dict[str, _Payment] = {}
     member_ids_of_payments: set[int] = set()
     for position, (call_of_payment, intent) in enumerate(zip(calls, intents, strict=True)):
         key = _key_of(call_of_payment)
-        member, is_new = by_id.get(intent.loyalty_member_id), False
         if intent.organization_key.lower() != call.organization.organization_key:
             outcomes[position] = UnknownOrganization(
                 f"There is no organization with the organizationKey {intent.organization_key}."
             )
             continue
+        member, is_new = existing_members.get(intent.loyalty_member_id), False
         if member is None and len(calls) == 1:
             if partners.find_payments(call.db, organization_id, [intent.payment_id]):
                 raise payment_exists(intent.payment_id)
             member, is_new = _find_or_enrol(call, unit, key, intent)
-        if (
-            member is not None
-            and member.member_id not in member_ids_of_payments
-            and intent.payment_id not in payments_by_id
-        ):
-            payments_by_id[intent.payment_id] = _Payment(position, call_of_payment, key, intent, member, is_new)
-            member_ids_of_payments.add(member.member_id)
+        if member is None or member.member_id in member_ids_of_payments or intent.payment_id in payments_by_id:
+            continue
+        payments_by_id[intent.payment_id] = _Payment(position, call_of_payment, key, intent, member, is_new)
+        member_ids_of_payments.add(member.member_id)
     claims = [
         partners.PaymentClaim(payment_id, payment.member.member_id, payment.key.partner_api_key_id)
         for payment_id, payment in payments_by_id.items()
     ]
     new_claims = partners.claim_payments(call.db, organization_id, claims, call.now)
     for payment_id in payments_by_id.keys() - new_claims:
-        outcomes[payments_by_id.pop(payment_id).position] = payment_exists(payment_id)
+        refused_payment = payments_by_id.pop(payment_id)
+        outcomes[refused_payment.position] = payment_exists(payment_id)
     if payments_by_id:
         outcomes |= _track(unit, [*payments_by_id.values()])
     return list(outcomes.values())
@@ -120,10 +119,10 @@ def _track(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentO
     origins: list[EventOrigin] = []
     for payment in payments:
         if payment.is_new:
-            events.append(
-                created_event(payment.call, payment.member, "The member was enrolled by a partner's payment.")
-            )
-        event = IncomingEvent(
+            reason = "The member was enrolled by a partner's payment."
+            events.append(created_event(payment.call, payment.member, reason))
+            origins.append(payment.call.origin)
+        payment_event = IncomingEvent(
             system_unique_key=f"{PAYMENT_CONFIRMED}-{payment.call.new_key()}",
             event_type=PAYMENT_CONFIRMED,
             member_id=payment.member.member_id,
@@ -131,9 +130,8 @@ def _track(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentO
             description=f"Payment reported by {payment.key.name}.",
             payload=payment.intent.payload,
         )
-        events.append(event)
-        # For a new member there are two events: the enrolment, and the payment.
-        origins += [payment.call.origin] * (1 + payment.is_new)
+        events.append(payment_event)
+        origins.append(payment.call.origin)
     # `create_payment_intents` has claimed the ids of the payments.
     results = track(unit, events, origins=origins, claims_payments=False)
     for event, result in zip(events, results, strict=True):
@@ -173,16 +171,17 @@ def _find_or_enrol(call: Call, unit: UnitOfWork, key: PartnerKey, intent: Paymen
         return existing, False
     if not intent.force_user_subscription:
         raise unknown_member(intent.loyalty_member_id)
-    info, gov_id = intent.member_info or MemberInfo(), intent.new_gov_id
-    names = [f"member {intent.new_member_id}"]
+    gov_id = intent.new_gov_id
+    lock_names = [f"member {intent.new_member_id}"]
     if gov_id is not None:
-        names.append(f"government {gov_id}")
-    partners.lock_customers(call.db, call.organization.organization_id, names)
+        lock_names.append(f"government {gov_id}")
+    partners.lock_customers(call.db, call.organization.organization_id, lock_names)
     # Search again: another call may have enrolled the customer before this one had the lock.
     existing = _find(call, intent)
     if existing is not None:
         return existing, False
     _refuse_uncreatable(call, intent.new_member_id, gov_id)
+    info = intent.member_info or MemberInfo()
     properties = MemberProperties(
         loyalty_member_id=intent.new_member_id,
         channel_acquisition=key.name,
@@ -270,12 +269,9 @@ def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
 def _with_messages(call: Call, outcomes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The outcomes of missions, each with the short description of its mission as `userMessage`, None if unknown."""
     missions = configuration_of(call.db, call.organization).missions
-    return [
-        {
-            **outcome,
-            "userMessage": missions[outcome["missionId"]].mission.short_description
-            if outcome["missionId"] in missions
-            else None,
-        }
-        for outcome in outcomes
-    ]
+    outcomes_with_messages = []
+    for outcome in outcomes:
+        compiled = missions.get(outcome["missionId"])
+        message = None if compiled is None else compiled.mission.short_description
+        outcomes_with_messages.append({**outcome, "userMessage": message})
+    return outcomes_with_messages
