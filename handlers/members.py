@@ -119,7 +119,8 @@ def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
 
     Raises InvalidRequest if their customAttributes are too large together.
     """
-    ids, organization_id = list(dict.fromkeys(body.member_ids)), call.organization.organization_id
+    ids = list(dict.fromkeys(body.member_ids))
+    organization_id = call.organization.organization_id
     refuse_large_attributes(call, ids)
     existing_members = MEMBERS.find_all(call.db, organization_id, member_id=ids)
     by_id = {member.member_id: member for member in existing_members}

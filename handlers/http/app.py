@@ -140,7 +140,8 @@ def build_app(
     organization of a client who requests a token. The application uses the settings for threads, sizes of bodies,
     timeouts and rates, and `validate_responses`.
     """
-    workers, page_threads = FairThreads(settings.threads, "operation"), Threads(_PAGE_THREADS, "page")
+    workers = FairThreads(settings.threads, "operation")
+    page_threads = Threads(_PAGE_THREADS, "page")
     token_threads = TokenThreads(lambda: workers.of(None), find_organization)
     dry_run_threads = FairThreads(DRY_RUN_THREADS, "dry-run")
     throttle = Throttle(settings)

@@ -63,7 +63,8 @@ def html_page(template: str, values: Mapping[str, Any], status: int = 200) -> fl
 
     The page is the same for all readers, so that caches may share it.
     """
-    body, media_type = flask.render_template(template, **values).encode(), "text/html; charset=utf-8"
+    body = flask.render_template(template, **values).encode()
+    media_type = "text/html; charset=utf-8"
     if status == 200:
         response = cached_page(body, media_type)
     else:

@@ -164,7 +164,8 @@ def _report_expiring(run: JobRun) -> Steps[Mapping[str, Any]]:
 
 def _release(run: JobRun) -> Steps[Mapping[str, Any]]:
     """Release the stored responses to old events, from the event on at which the last run ended."""
-    days, up_to = run.settings.answers_kept_days, run.last_result.get("upTo", 0)
+    days = run.settings.answers_kept_days
+    up_to = run.last_result.get("upTo", 0)
     if not days:
         return {"answers": 0, "upTo": up_to}
     before = datetime.now(UTC) - timedelta(days=days)
@@ -197,7 +198,8 @@ def _expire_exports(run: JobRun) -> Steps[Mapping[str, Any]]:
 
     Returns the number of exports that have expired.
     """
-    expired_count, last_count = 0, EXPORTS_AT_ONCE
+    expired_count = 0
+    last_count = EXPORTS_AT_ONCE
     while last_count == EXPORTS_AT_ONCE:
         last_count = transactions.run(run.engine, lambda db: exports.expire(db, datetime.now(UTC), EXPORTS_AT_ONCE))
         expired_count += last_count

@@ -50,7 +50,8 @@ def change_lists(call: Call, changes: Iterable[MembershipChange]) -> list[Audien
     Skips members to be added who are already on the list, and members to be removed who are not. If a list changes,
     increments the content versions, so that cached pages of member content are read again. Returns the audiences.
     """
-    audiences_after, has_changes = [], False
+    audiences_after = []
+    has_changes = False
     for change in changes:
         before = AUDIENCES.lock(call.db, change.audience)
         after = _change_list(call, before, change.new_ids, change.removed_ids)

@@ -103,7 +103,8 @@ def tier_of_program(call: Execution, program: LoyaltyProgram, id_or_key: int | s
 
 def coupon_book(call: Execution, key: str) -> CouponBook:
     """The coupon book with this key, in letters of any case; raises UnknownCouponBook."""
-    organization_id, lower_key = call.organization.organization_id, key.lower()
+    organization_id = call.organization.organization_id
+    lower_key = key.lower()
     record = BOOKS.find_by(call.db, organization_id, coupon_book_key=lower_key) if is_key(lower_key) else None
     return _require_record(record, unknown_coupon_book(key))
 

@@ -261,7 +261,8 @@ def check_files(api: LocalApi, files: Sequence[RecordFile]) -> tuple[list[str], 
 
 def _faults_of_name(file: RecordFile) -> list[str]:
     """The fault of a file whose record has another name than its external key, in a list; empty if there is none."""
-    kind, external_key = KIND_OF[file.ref.kind], file.fields.get(EXTERNAL_KEY)
+    kind = KIND_OF[file.ref.kind]
+    external_key = file.fields.get(EXTERNAL_KEY)
     if not isinstance(external_key, str) or external_key == file.own_name or kind.is_name_of_default(file.own_name):
         return []
     right_ref = Ref(kind.name, f"{file.ref.name.removesuffix(file.own_name)}{external_key}")
@@ -290,7 +291,8 @@ def _refuse_without_name(kind: Kind, stored_record: StoredRecord, file: RecordFi
 
     Allowed if another field gives the record the same name, and for default records.
     """
-    external_key, name = stored_record.record[EXTERNAL_KEY], file.own_name
+    external_key = stored_record.record[EXTERNAL_KEY]
+    name = file.own_name
     if file.fields.get(EXTERNAL_KEY, external_key) is not None or external_key != name or kind.is_name_of_default(name):
         return
     if kind.own_name({**stored_record.record, **file.fields}) != name:

@@ -243,7 +243,8 @@ def _value(node: yaml.Node, pointer: str, lines: dict[str, int], faults: list[st
 
 def _scalar(node: yaml.Node, faults: list[str], file_name: str) -> Any:
     """The value of a scalar node: a text, number, bool, None or Ref. Adds a fault and returns None for other tags."""
-    line, text = node.start_mark.line + 1, str(node.value)
+    line = node.start_mark.line + 1
+    text = str(node.value)
     tag = node.tag.removeprefix("tag:yaml.org,2002:")
     if tag == REF:
         kind, _, name_in_kind = text.partition("/")

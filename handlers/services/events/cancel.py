@@ -169,7 +169,8 @@ def evaluate_captured(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
     It is evaluated with the current configuration, as of the moment when it was tracked. Raises EventNotCaptured,
     EventCancelled, or a refusal of tracking, and then changes nothing.
     """
-    unit, incoming = UnitOfWork(call), incoming_of(event)
+    unit = UnitOfWork(call)
+    incoming = incoming_of(event)
     members = lock_members_of(unit, [event], [incoming])
     # Read again under the lock, since another transaction may have evaluated or cancelled it.
     event = _reread(call, event)

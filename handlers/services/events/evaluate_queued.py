@@ -106,7 +106,8 @@ def record_failure(
     organization_id = organization.organization_id
     if not queue.record_failure(db, organization_id, queued, wait):
         return
-    event, problem = queued.event, problem_of(fault)
+    event = queued.event
+    problem = problem_of(fault)
     status, evaluation_status = (FAILURE, EVALUATION_FAILED) if wait is None else (RUNNING, NOT_EVALUATED)
     # While attempts are left, the result has no error; only `lastError` has the reason.
     result = stored_result(event, status, problem if wait is None else None)

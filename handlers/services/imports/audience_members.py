@@ -15,7 +15,8 @@ from persistence.badges import TRACKINGS
 
 def import_audience_members(step: ImportStep) -> None:
     """Add members to the lists of audiences or remove them; for each member and list, the last row counts."""
-    call, members_by_name = step.call, step.find_members(lock=True)
+    call = step.call
+    members_by_name = step.find_members(lock=True)
     named_audiences = audiences.find_all_named(call.db, call.organization.organization_id, step.values_of("audience"))
     audiences_by_name = RecordsByName(
         step,
@@ -50,7 +51,8 @@ _COLUMN_OF_POINTER = {f"/{name}": name for name in _OPERATION_FIELDS}
 
 def import_badges(step: ImportStep) -> None:
     """Assign the badges of rows."""
-    call, members_by_name = step.call, step.find_members()
+    call = step.call
+    members_by_name = step.find_members()
     badges = configuration_of(call.db, call.organization).badges.values()
     badges_by_name = RecordsByName(step, "badge", "badge", [(badge, (badge.badge_key, badge.name)) for badge in badges])
 

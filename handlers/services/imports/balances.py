@@ -100,7 +100,8 @@ def _read(step: ImportStep, row: ImportRow, accounts: _Accounts) -> _BalanceRow:
     is_pending = bool(values.get("pending", False))
     if is_pending and available_at is not None:
         raise step.fault("availableAt", f"cannot be given with {step.name_of('pending')}: leave one out.")
-    name, account_id = values["loyaltyMemberId"], account.ledger_account_id
+    name = values["loyaltyMemberId"]
+    account_id = account.ledger_account_id
     digest_values: tuple[Any, ...] = (name, account_id, values["amount"], expires_at, earned_at, is_pending)
     amount = Decimal(values["amount"])
     qualifying = Decimal(values["qualifyingAmount"]) if "qualifyingAmount" in values else None

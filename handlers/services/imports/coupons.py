@@ -36,7 +36,9 @@ _FIELD_OF_POINTER = {f"/{name}": field for name, field in _FIELD_OF_NAME.items()
 
 def import_coupons(step: ImportStep) -> None:
     """Assign the coupons of rows."""
-    call, books_by_name, members_by_name = step.call, _books_by_name(step), step.find_members()
+    call = step.call
+    books_by_name = _books_by_name(step)
+    members_by_name = step.find_members()
     own_keys = _find_own_assignments(step)
 
     def read(row: ImportRow) -> CouponRequest:
@@ -82,7 +84,8 @@ def _remaining_value(step: ImportStep, book: CouponBook, values: Mapping[str, An
     """The remaining value of all coupons of a row, None for the full value; raises RowFault."""
     if "remainingValue" not in values:
         return None
-    remaining, amount = Decimal(values["remainingValue"]), values.get("amount", 1)
+    remaining = Decimal(values["remainingValue"])
+    amount = values.get("amount", 1)
     if not book.is_value_coupon or book.face_value is None:
         raise step.fault("remainingValue", "cannot be set: the coupons of this book have no value.")
     # At most one of the coupons is partly used, and none is used up.
@@ -104,7 +107,8 @@ def _books_by_name(step: ImportStep) -> RecordsByName[CouponBook]:
 
 def import_coupon_codes(step: ImportStep) -> None:
     """Add the codes of rows to their books."""
-    call, books_by_name = step.call, _books_by_name(step)
+    call = step.call
+    books_by_name = _books_by_name(step)
 
     def read(row: ImportRow) -> tuple[int, ImportRow]:
         step.check_body("CouponCodes", {"codes": [row.values["code"]]}, {"/codes/0": "code"}, INTEGRATION)

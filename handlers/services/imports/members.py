@@ -127,7 +127,8 @@ def _read(step: ImportStep, row: ImportRow, tiers: Tiers) -> _MemberRow:
 
 def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRows:
     """Sort rows into new members and changes; a row fails if an id is in use, or if the member was erased."""
-    call, sorted_rows = step.call, _SortedRows()
+    call = step.call
+    sorted_rows = _SortedRows()
     organization_id = call.organization.organization_id
     ids = {member_row.loyalty_member_id for member_row in member_rows}
     if step.job.mode == UPSERT:

@@ -29,7 +29,8 @@ def import_mission_progress(step: ImportStep) -> None:
 
     Pays no rewards and reports nothing, even if the import is not quiet.
     """
-    call, organization_id = step.call, step.call.organization.organization_id
+    call = step.call
+    organization_id = call.organization.organization_id
     locked_members = UnitOfWork(call).lock(step.values_of("loyaltyMemberId"))
     # They are locked by both ids; rows name the `loyaltyMemberId`, which is a text.
     members_by_name = {

@@ -102,7 +102,8 @@ def set_tiers(call: Call, tiers: Sequence[tuple[TierRow, Member]]) -> None:
     """
     if not tiers:
         return
-    organization_id, members = call.organization.organization_id, [member for _, member in tiers]
+    organization_id = call.organization.organization_id
+    members = [member for _, member in tiers]
     points = points_of(call, configuration_of(call.db, call.organization), members)
     stored_tiers = member_tiers.find_of_members(call.db, organization_id, [member.member_id for member in members])
     changes = []

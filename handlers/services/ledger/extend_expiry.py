@@ -150,7 +150,8 @@ def _lots_of(call: Call, request: ExtensionRequest) -> dict[int, frozenset[int] 
         member = references.member(call, request.member_id)
         refuse_erased(member)
         return {member.wallet_id: None}
-    organization_id, lot_ids = call.organization.organization_id, sorted(set(request.ledger_lot_ids))
+    organization_id = call.organization.organization_id
+    lot_ids = sorted(set(request.ledger_lot_ids))
     wallets = find_wallets_of_lots(call.db, organization_id, request.ledger_account_id, lot_ids)
     lots_by_wallet: defaultdict[int, set[int]] = defaultdict(set)
     for lot_id in lot_ids:

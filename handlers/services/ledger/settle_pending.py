@@ -50,7 +50,8 @@ def _open_pending(
 
     Yields the unit and the transactions. `reported_types` is as in `UnitOfWork`. Raises UnknownLedgerTransaction.
     """
-    unit, account_ids = UnitOfWork(call, reported_types=reported_types), {account.ledger_account_id}
+    unit = UnitOfWork(call, reported_types=reported_types)
+    account_ids = {account.ledger_account_id}
     transactions = posting.find_stored(call.db, unit.organization_id, set(transaction_ids))
     unit.lock_wallets(set().union(*map(wallets_of, transactions.values())), account_ids)
     # Read again under the lock, since another transaction may have settled them.

@@ -38,7 +38,8 @@ def find_members_with_tiers(call: Call, query: Mapping[str, Any]) -> Paged[tuple
 
 def _find_tier(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
     """The tier that the query names by id, key or both; None if it does not exist, or if id and key differ."""
-    organization_id, tiers = call.organization.organization_id, []
+    organization_id = call.organization.organization_id
+    tiers = []
     if "loyaltyTierId" in query:
         tiers.append(TIERS.find(call.db, organization_id, query["loyaltyTierId"]))
     if "loyaltyTierKey" in query:

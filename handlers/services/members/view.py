@@ -224,7 +224,8 @@ def _account_behind(call: Call, tier: MemberTier) -> int | None:
 
 
 def _balances_of(call: Call, members: Sequence[Member]) -> Balances:
-    organization, wallet_ids = call.organization, [member.wallet_id for member in members]
+    organization = call.organization
+    wallet_ids = [member.wallet_id for member in members]
     return ledger_wallets.find_balances_of_wallets(
         call.db, organization.organization_id, wallet_ids, call.now, organization.timezone
     )

@@ -108,7 +108,8 @@ def _advance(
 
     An amount of 0 stores nothing.
     """
-    requested, mission_id = request.advance, request.mission.mission_id
+    requested = request.advance
+    mission_id = request.mission.mission_id
     progress, advance = unit.missions.advance(mission_id, requested.amount, cause, audience_keys)
     response = progress_response(progress.balance(cause.member_id), advance.achieved)
     if not requested.amount:

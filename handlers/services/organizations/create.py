@@ -163,7 +163,8 @@ def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str
         password_hash=None,
         **timestamps,
     )
-    client_id, client_secret = f"api-{_key()}", passwords.new_secret()
+    client_id = f"api-{_key()}"
+    client_secret = passwords.new_secret()
     organizations.add_user(
         db,
         organization_id,

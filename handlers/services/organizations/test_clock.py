@@ -136,7 +136,9 @@ def advance_clock(
     """
     find_organization = test_clocks.find_and_hold_advancing_clock
     drain = Drain(engine, settings, is_stopping, find_organization=find_organization, waits_for_retry=False)
-    failures, progress, position = 0, _Progress.MOVED, None
+    failures = 0
+    progress = _Progress.MOVED
+    position = None
     while progress is not _Progress.ENDED and not is_stopping():
         try:
             while not is_stopping() and drain.evaluate_next(organization_id):

@@ -94,7 +94,8 @@ def offers_of(run: DryRun) -> tuple[list[Offer], bool]:
     ids = member_books.find_offered_books(unit.db, unit.organization_id, unit.now, MAX_OFFERS + 1)
     if not ids:
         return [], True
-    has_all, ids = len(ids) <= MAX_OFFERS, ids[:MAX_OFFERS]
+    has_all = len(ids) <= MAX_OFFERS
+    ids = ids[:MAX_OFFERS]
     coupons = unit.coupons
     coupons.loader.load(sorted(set(ids) - coupons.loader.state.books.keys()))
     amounts = member_books.find_amounts(unit.db, member, ids, unit.now)
@@ -145,7 +146,8 @@ def redemptions(
     An offer is left out if its condition cannot be evaluated within the time for the expressions of one event. Also
     returns True if these are the first MAX_REDEMPTIONS of all offers, False if some may have been left out.
     """
-    deadline, is_complete = event_deadline(), True
+    deadline = event_deadline()
+    is_complete = True
     usable: list[Redemption] = []
     unusable: list[Redemption] = []
     for offer, later in zip(before, after, strict=True):

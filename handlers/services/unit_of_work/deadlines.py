@@ -51,7 +51,8 @@ def deadline_of(unit: UnitOfWork, tracked: TrackedEvent) -> Deadline:
     The time of a call, or of a step of a job, begins with its first event, so that no other call of the batch uses any
     of it. All events of a dry run share the time of one event, as people wait for it.
     """
-    of_event, deadlines = event_deadline(), unit.execution.deadlines
+    of_event = event_deadline()
+    deadlines = unit.execution.deadlines
     of_origin = deadlines.get(tracked.origin)
     if of_origin is None:
         of_origin = deadlines[tracked.origin] = of_event if unit.is_dry_run else call_deadline()

@@ -308,7 +308,8 @@ def _settle_order(
 
 def _reverse_effects(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWithItems) -> list[RevertedEvent]:
     """Reverse the effects of the order's events, as far as the order's new status requires."""
-    reversals, extent = unit.reversals, extent_to_reverse(order_with_items.order)
+    reversals = unit.reversals
+    extent = extent_to_reverse(order_with_items.order)
     if reversals is None or extent is None or not unit.is_open:
         return []
     event_ids = [event_id for event_id in reversed(order_with_items.order.event_ids) if reversals.is_active(event_id)]

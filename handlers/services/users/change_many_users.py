@@ -79,7 +79,8 @@ def _insert(
     call: Call, emails: Sequence[str], inline: Grant, groups: Sequence[PermissionGroup], with_invitation: bool
 ) -> None:
     """Insert users, `with_invitation` with temporary passwords and messages to invite them."""
-    organization_id, expires_at = call.organization.organization_id, call.real_now + TEMPORARY_PASSWORD_LIFETIME
+    organization_id = call.organization.organization_id
+    expires_at = call.real_now + TEMPORARY_PASSWORD_LIFETIME
     ids = reserve_ids(call.db, users=len(emails))["users"]
     rows, invitations = [], []
     for user_id, email in zip(ids, emails, strict=True):
@@ -127,7 +128,8 @@ def _audit_values(row: Mapping[str, Any], inline: Grant, groups: Sequence[Permis
 
 def reassign_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
     """Set the permissions of the users with these addresses; permissions that the request leaves out stay."""
-    keys, organization_id = request.permission_group_keys, call.organization.organization_id
+    keys = request.permission_group_keys
+    organization_id = call.organization.organization_id
     if keys is None and request.roles is None and request.is_admin is None:
         detail = "The request changes nothing: send at least one of isAdmin, roles and permissionGroupKeys"
         raise InvalidRequest([FieldFault(detail, pointer="")])

@@ -147,7 +147,8 @@ def create_user(call: Call, new_user: NewUser, password_hash: str | None) -> tup
 def _refuse_contradictions(new_user: NewUser) -> None:
     """Refuse fields that exclude each other."""
     faults = []
-    has_email, is_external = new_user.email is not None, new_user.is_external
+    has_email = new_user.email is not None
+    is_external = new_user.is_external
     if is_external and new_user.password is not None:
         detail = "password cannot be set for an external user, who signs in at the external issuer"
         faults.append(FieldFault(detail, pointer="/password"))
@@ -162,7 +163,8 @@ def _refuse_contradictions(new_user: NewUser) -> None:
 
 def update_user(call: Call, user: User, changes: Changes[UserUpdate]) -> User:
     """Change the fields that are sent; memberships are added or changed, never removed."""
-    membership_updates, organization_id = changes.of(user).organizations, call.organization.organization_id
+    membership_updates = changes.of(user).organizations
+    organization_id = call.organization.organization_id
     organization_ids = [update.organization_id for update in membership_updates]
     if len(set(organization_ids)) < len(organization_ids):
         raise InvalidRequest(

@@ -209,7 +209,8 @@ def outcome(delivery: ClaimedDelivery, reply: Reply, fraction: float) -> Mapping
 
 def remove_old_deliveries(engine: Engine, organization_id: int, days: int) -> Iterator[int]:
     """Remove the deliveries of one organization older than `days`; yield their number in each transaction."""
-    before, after = datetime.now(UTC) - timedelta(days=days), 0
+    before = datetime.now(UTC) - timedelta(days=days)
+    after = 0
 
     def next_batch(db: Connection) -> tuple[int | None, int]:
         return triggers.remove_old_deliveries(db, organization_id, after, before, _REMOVED_AT_ONCE)
