@@ -195,10 +195,10 @@ def write_entries(calls: Sequence[Call], operation_id: str) -> None:
         entries += [(origin, entry) for entry in call.audit.entries]
     if not entries:
         return
-    first = calls[0]
-    organization_id = first.organization.organization_id
+    first_call = calls[0]
+    organization_id = first_call.organization.organization_id
     concerns_erased = audit_log.add_entries(
-        first.db, organization_id, first.real_now, entries, first.organization.clock_now
+        first_call.db, organization_id, first_call.real_now, entries, first_call.organization.clock_now
     )
     if concerns_erased and not any(call.audit.is_erasure for call in calls):
         raise MemberErased("A member of this request was erased. Nothing was changed.")

@@ -43,7 +43,8 @@ def highlight(code: str, language: str) -> str:
     pattern = _PATTERNS.get(language)
     if pattern is None:
         return html.escape(code)
-    parts, end = [], 0
+    parts = []
+    end = 0
     for match in pattern.finditer(code):
         parts += [html.escape(code[end : match.start()]), f'<i class="{match.lastgroup}">{html.escape(match[0])}</i>']
         end = match.end()

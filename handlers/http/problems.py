@@ -97,7 +97,8 @@ def problem_body(status: int, detail: str, request_id: str) -> bytes:
         problem_type = f"/problems/{slug}"
     else:
         # RFC 9457, 4.2.1: the problem has no other meaning than that of its status.
-        problem_type, title = "about:blank", HTTPStatus(status).phrase
+        problem_type = "about:blank"
+        title = HTTPStatus(status).phrase
     return encode({"type": problem_type, "title": title, "status": status, "detail": detail, "instance": request_id})
 
 

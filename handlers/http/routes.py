@@ -44,7 +44,8 @@ class Route:
 
 def documented_routes() -> dict[tuple[str, str], Route]:
     """The documented operations by interface and id; raises RuntimeError if OpenAPI documents and handlers differ."""
-    operations, routes = all_operations(), {}
+    operations = all_operations()
+    routes = {}
     documents = {surface: openapi.bundle(surface) for surface in openapi.SURFACES}
     documented = {
         (surface, operation["operationId"]): (path, method, operation)

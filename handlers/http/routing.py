@@ -159,7 +159,8 @@ class Routing(SpecMiddleware):  # type: ignore[misc]
         """Register the paths of an OpenAPI document under their operation's name, `surface:operationId`."""
         for path, method, _item, operation in openapi.operations_of(specification.raw):
             without_body = _errors_without_body(operation["responses"], schemas)
-            template, operation_name = base_path + path, f"{name}:{operation['operationId']}"
+            template = base_path + path
+            operation_name = f"{name}:{operation['operationId']}"
             route = _Route(operation_name, base_path, template, variables_of(template), without_body)
             self._tree.add(template, method.upper(), route)
 

@@ -51,7 +51,8 @@ class Authentication:
 
     async def find_caller(self, exchange: Exchange, credentials: str) -> Caller:
         """The caller with these credentials; raises Unauthorized, and TransactionDeadlineExceeded."""
-        deadline, loop = TransactionDeadline(), asyncio.get_running_loop()
+        deadline = TransactionDeadline()
+        loop = asyncio.get_running_loop()
         timer = loop.call_later(exchange.seconds_left(self._request_seconds), deadline.expire)
         try:
             return await loop.run_in_executor(self._pool(), self._find_caller, deadline, credentials)
@@ -128,7 +129,8 @@ class KeyHandler:
         """The check of one operation's requirement; raises DocumentError for a scheme that is not served."""
         if scheme.get("in") != "header" or "x-partner" not in scheme:
             raise DocumentError("a security scheme of type apiKey needs `in: header` and x-partner")
-        header, partner = scheme["name"].lower(), scheme["x-partner"]
+        header = scheme["name"].lower()
+        partner = scheme["x-partner"]
 
         async def check(request: ConnexionRequest) -> Any:
             exchange = exchange_of(request.scope)

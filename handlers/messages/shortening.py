@@ -30,7 +30,8 @@ class Shortener:
             return value
         if isinstance(value, dict):
             return {name: self.shorten(value[name], part) for name, part in _schemas_of_fields(value, schema).items()}
-        maximum, item_schema = schema.get("maxItems", len(value)), schema.get("items", _ANY_VALUE)
+        maximum = schema.get("maxItems", len(value))
+        item_schema = schema.get("items", _ANY_VALUE)
         if len(value) > maximum:
             # The number of items is the first fault, whatever the items are.
             return [self.shorten(item, _ANY_VALUE) for item in value[: maximum + 1]]

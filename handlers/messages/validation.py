@@ -283,7 +283,8 @@ def is_too_large_for_all_errors(value: Any) -> bool:
 
     Such a value contains more than `MAX_EXPLAINED_VALUES` values; a number of over 64 bits counts as 100.
     """
-    count, todo = 0, [value]
+    count = 0
+    todo = [value]
     while todo:
         part = todo.pop()
         if isinstance(part, dict | list):

@@ -213,7 +213,8 @@ def _remove_uploads(run: JobRun) -> Steps[Mapping[str, Any]]:
 
     def clean_up(organization_id: int) -> Iterator[int]:
         def fail_abandoned(db: Connection) -> int:
-            organization, now = organizations.find(db, organization_id), datetime.now(UTC)
+            organization = organizations.find(db, organization_id)
+            now = datetime.now(UTC)
             # The age of an upload is not known under a test clock.
             if organization is None or organization.clock_now is not None:
                 return 0

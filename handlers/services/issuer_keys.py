@@ -47,7 +47,8 @@ class IssuerKeys:
         """
         if not isinstance(key_id, str):
             raise jwt.InvalidKeyError("The token has no key id (kid).")
-        key, is_complete = self._keys.get(key_id), True
+        key = self._keys.get(key_id)
+        is_complete = True
         if key is None or self._now() >= self._fetched_at + KEYS_SECONDS:
             # A caller whose key is present does not wait for another thread.
             is_complete = self._refresh(0 if key is not None else FETCH_SECONDS)

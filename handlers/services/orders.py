@@ -42,10 +42,10 @@ class CreatedOrder:
 
 def create_order(call: Call, new_order: NewOrder) -> CreatedOrder:
     """Create one order, or raise its refusal."""
-    [created] = create_orders(call, [new_order])
-    if created.refusal is not None:
-        raise created.refusal
-    return created
+    [created_order] = create_orders(call, [new_order])
+    if created_order.refusal is not None:
+        raise created_order.refusal
+    return created_order
 
 
 def create_orders(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrder]:

@@ -54,7 +54,8 @@ def refuse_unfit_actions(call: Call, group: StackingGroup, body: StackingGroupPr
         return
     organization_id = call.organization.organization_id
     for action in ACTIONS.find_all(call.db, organization_id, stacking_group_key=group.stacking_group_key):
-        campaign, compiled = CAMPAIGNS.find(call.db, organization_id, action.campaign_id), compile_action(action)
+        campaign = CAMPAIGNS.find(call.db, organization_id, action.campaign_id)
+        compiled = compile_action(action)
         if campaign is not None and compiled.fault is None:
             refuse_unfit_action(call, campaign, body, compiled.effects)
 

@@ -166,7 +166,8 @@ class Authenticator:
                 _check_before_fetching_keys(token, header, audience, issuer)
                 key: Any = self._external.find(header.get("kid"))
             else:
-                is_external, algorithms = False, [ALGORITHM]
+                is_external = False
+                algorithms = [ALGORITHM]
                 issuer, audience = settings.token_issuer, settings.token_audience
                 key = self._own_key(header.get("kid"))
             claims = _decode(token, audience, issuer, _REQUIRED, key=key, algorithms=algorithms)
@@ -216,7 +217,8 @@ def _caller(claims: Mapping[str, Any], is_external: bool) -> Caller:
     roles = claims.get("roles") or []
     organization_id = claims.get("organizationId")
     user_id = None if is_external else claims.get("userId")
-    member, token_id = claims.get("loyaltyMemberId"), claims.get("jti")
+    member = claims.get("loyaltyMemberId")
+    token_id = claims.get("jti")
     generation = claims.get("tokenGeneration", 1)
     if (
         not isinstance(roles, list)

@@ -137,7 +137,8 @@ class OrganizationCalls:
     def __init__(self, engine: Engine, organization: str) -> None:
         from persistence import transactions
 
-        self.engine, self.settings = engine, load_settings()
+        self.engine = engine
+        self.settings = load_settings()
         # Before the operations are loaded, which takes a second: so a wrong name is reported at once.
         self.organization_id = transactions.run(engine, lambda db: named_organization_id(db, organization))
         from handlers.http.local import LocalApi

@@ -116,7 +116,8 @@ def _audit(db: Connection, organization_id: int, request: Mapping[str, Any]) -> 
 
     changes = {name: {"from": None, "to": value} for name, value in request.items() if value is not None}
     entry = NewEntry("export", str(organization_id), as_json(changes))
-    organization, now = organizations.find_details(db, organization_id), datetime.now(UTC)
+    organization = organizations.find_details(db, organization_id)
+    now = datetime.now(UTC)
     audit_log.add_entries(
         db, organization_id, now, [(Origin.by_operator("export"), entry)], test_clock=organization.clock_now
     )

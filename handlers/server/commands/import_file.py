@@ -183,7 +183,8 @@ class _Run(OrganizationCalls):
                     time.sleep(_PROGRESS_SECONDS)
                 if time.monotonic() - progress_read_at < _PROGRESS_SECONDS:
                     continue
-                progress_read_at, job = time.monotonic(), self._read()
+                progress_read_at = time.monotonic()
+                job = self._read()
                 # With a refresh, the bar would appear for short imports, too.
                 bar.set_postfix_str(f"{job['rowsDone']:,} rows, {job['rowsFailed']:,} failed", refresh=False)
                 bar.update(job["bytesRead"] - bar.n)
@@ -220,7 +221,8 @@ class _Run(OrganizationCalls):
                 bar.update(len(rows))
                 if len(rows) < _ERRORS_AT_ONCE:
                     return
-                last_line, is_first = rows[-1].line, False
+                last_line = rows[-1].line
+                is_first = False
 
     def _read(self) -> Mapping[str, Any]:
         job: Mapping[str, Any] = self.call("getImport", importId=self._import_id)["import"]

@@ -47,15 +47,15 @@ def _expire(engine: Engine, organization_id: int) -> list[dict[str, Any]]:
     """Expire points of one organization; return the amount and the number of wallets of each account."""
     from handlers.server.jobs import expire_points
 
-    expired = expire_points(engine, organization_id)
+    expiries = expire_points(engine, organization_id)
     return [
         {
             "organizationId": organization_id,
             "ledgerAccountId": account_id,
             "amount": amount,
-            "wallets": expired.wallets[account_id],
+            "wallets": expiries.wallets[account_id],
         }
-        for account_id, amount in sorted(expired.amounts.items())
+        for account_id, amount in sorted(expiries.amounts.items())
     ]
 
 

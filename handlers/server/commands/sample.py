@@ -37,14 +37,16 @@ def sample(name: str, organization: str | None, as_json: bool) -> None:
     from handlers.services.organizations.create import create_organization
     from persistence import members
 
-    settings, now = load_settings(), datetime.now(UTC)
+    settings = load_settings()
+    now = datetime.now(UTC)
     with migrated_engine(settings) as engine:
         api = LocalApi(settings, engine, OPERATOR)
 
         def fill(db: Connection) -> tuple[int, list[tuple[str, str]]]:
             # Returns the organization's id, and each part of the sample with the command or operation that shows it.
             if organization is None:
-                target_id, at = create_organization(db, name=_NAME, now=now, environment=TEST).organization_id, now
+                target_id = create_organization(db, name=_NAME, now=now, environment=TEST).organization_id
+                at = now
             else:
                 existing = named_test_organization(db, organization)
                 target_id = existing.organization_id

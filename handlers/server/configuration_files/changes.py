@@ -79,7 +79,8 @@ class _FileApplication:
 
     def __init__(self, api: LocalApi, calls: LocalCalls, files: Sequence[RecordFile]) -> None:
         self._api, self._calls, self._files = api, calls, files
-        self._records, self._outcome = ConfigurationRecords.read(calls), ConfigurationOutcome()
+        self._records = ConfigurationRecords.read(calls)
+        self._outcome = ConfigurationOutcome()
         self._names_in_files = {file.ref for file in files}
 
     def run(self) -> ConfigurationOutcome:
@@ -241,7 +242,8 @@ def check_files(api: LocalApi, files: Sequence[RecordFile]) -> tuple[list[str], 
     """
     faults, warnings = list[str](), list[str]()
     for file in files:
-        kind, missing_names = KIND_OF[file.ref.kind], list[str]()
+        kind = KIND_OF[file.ref.kind]
+        missing_names = list[str]()
         operation = kind.surface, kind.create
         body = {**kind.extra_fields, **_placeholders(kind.initial_fields(file.fields))}
         unset_names = api.fields_of(operation) - body.keys()

@@ -49,7 +49,8 @@ class ConfigurationRecords:
     @classmethod
     def read(cls, calls: LocalCalls) -> ConfigurationRecords:
         """Read all records by the lists of the API; raises FaultyFiles if records have no name or equal names."""
-        records, faults = cls(), list[str]()
+        records = cls()
+        faults = list[str]()
         organization = calls.administration("getOrganization")["organization"]
         for kind in KINDS:
             for parent in records._parents(kind):
@@ -156,7 +157,8 @@ class ConfigurationRecords:
 
     def _identity(self, ref: Ref, *, by_id: bool) -> Any:
         """The id of a record if `by_id` or if it has no key, else its key; raises UnknownName."""
-        stored_record, kind = self.by_ref.get(ref), KIND_OF[ref.kind]
+        stored_record = self.by_ref.get(ref)
+        kind = KIND_OF[ref.kind]
         if stored_record is None:
             raise UnknownName(ref)
         return stored_record.record[kind.identity if by_id or kind.key is None else kind.key]

@@ -61,7 +61,7 @@ def _evaluate(unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent]) -> dict[i
     incoming = [incoming_of(event) for event in stored_events]
     members = lock_members_of(unit, stored_events, incoming)
     results: dict[int, Result] = {}
-    accepted = []
+    accepted_events = []
     for position, (event, incoming_event) in enumerate(zip(stored_events, incoming, strict=True)):
         tracked = tracked_event_of(position, event, incoming_event, members)
         try:
@@ -69,8 +69,8 @@ def _evaluate(unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent]) -> dict[i
         except Refusal as refusal:
             results[position] = fail_event(unit, tracked, refusal)
         else:
-            accepted.append(tracked)
-    for number, segment in enumerate(segments(accepted) if accepted else ()):
+            accepted_events.append(tracked)
+    for number, segment in enumerate(segments(accepted_events) if accepted_events else ()):
         # The first segment is always evaluated, so that each call makes progress.
         if number and deadline.has_passed():
             break

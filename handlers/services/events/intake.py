@@ -115,7 +115,7 @@ class Intake:
         db, organization_id = self._unit.db, self._unit.organization_id
         earlier_events = events.find_earlier_events(db, organization_id, existing_keys) if existing_keys else {}
         first_by_key: dict[str, TrackedEvent] = {}
-        accepted: list[TrackedEvent] = []
+        accepted_events: list[TrackedEvent] = []
         for position, event in enumerate(incoming):
             key = event.system_unique_key
             try:
@@ -134,15 +134,15 @@ class Intake:
                 self._refuse_uncapturable(event)
                 original = first_by_key.setdefault(key, tracked)
                 if original is tracked:
-                    accepted.append(tracked)
+                    accepted_events.append(tracked)
                 else:
                     refuse_reuse(key, original.digest, tracked.digest)
                     self._repeats[position] = original.position
             except Refusal as refusal:
                 self.results[position] = _refused_result(event, refusal)
-        if self._claims_payments and any(event.event.event_type == PAYMENT_CONFIRMED for event in accepted):
-            return self._claim_payments(accepted)
-        return accepted
+        if self._claims_payments and any(event.event.event_type == PAYMENT_CONFIRMED for event in accepted_events):
+            return self._claim_payments(accepted_events)
+        return accepted_events
 
     def _require_lock(self, member: Member) -> None:
         """Raise StartOver unless the unit has locked the member, so that no other call evaluates the event again."""
@@ -160,18 +160,18 @@ class Intake:
                 " Track the event with the mode full."
             )
 
-    def _claim_payments(self, accepted: Sequence[TrackedEvent]) -> list[TrackedEvent]:
+    def _claim_payments(self, accepted_events: Sequence[TrackedEvent]) -> list[TrackedEvent]:
         """Claim the payment ids of the events, refuse events with an id that is already claimed, return the others.
 
         A dry run only looks up the ids.
         """
         first_by_id: dict[str, TrackedEvent] = {}
-        payment_ids = {tracked.position: payment_id_of(tracked.event) for tracked in accepted}
-        for tracked in accepted:
+        payment_ids = {tracked.position: payment_id_of(tracked.event) for tracked in accepted_events}
+        for tracked in accepted_events:
             if (payment_id := payment_ids[tracked.position]) is not None:
                 first_by_id.setdefault(payment_id, tracked)
         if not first_by_id:
-            return list(accepted)
+            return list(accepted_events)
         execution = self._unit.execution
         db, organization_id = execution.db, execution.organization.organization_id
         if self._unit.is_dry_run:
@@ -183,7 +183,7 @@ class Intake:
             ]
             free_ids = partners.claim_payments(db, organization_id, claims, execution.now)
         remaining = []
-        for tracked in accepted:
+        for tracked in accepted_events:
             payment_id = payment_ids[tracked.position]
             if payment_id is None or (payment_id in free_ids and first_by_id[payment_id] is tracked):
                 remaining.append(tracked)
@@ -193,8 +193,8 @@ class Intake:
 
     def all_results(self) -> list[Result]:
         """The results in the order of the events; a repeated event has the result of the first one."""
-        for position, original in self._repeats.items():
-            self.results[position] = self.results[original]
+        for position, first_position in self._repeats.items():
+            self.results[position] = self.results[first_position]
         return [result for _, result in sorted(self.results.items())]
 
     def _tracked_event(self, position: int, event: IncomingEvent, members: Mapping[Any, Member]) -> TrackedEvent:

@@ -49,9 +49,9 @@ def track(
     transaction_ids = _transaction_allocator(unit, existing.ids, len(incoming))
     ids = _ids_of_other_tables(unit, existing.ids)
     intake = Intake(unit, by_server, origins, claims_payments)
-    accepted = intake.accept(incoming, members, existing.keys)
+    accepted_events = intake.accept(incoming, members, existing.keys)
     existing_orders = set(existing.order_ids)
-    for segment in segments(accepted) if unit.stores_rewards else [accepted]:
+    for segment in segments(accepted_events) if unit.stores_rewards else [accepted_events]:
         if segment:
             external_ids = _external_ids(segment)
             # A dry run does not know yet which orders exist, so it looks for all of them.
@@ -213,7 +213,7 @@ def segments(batch: Sequence[AnyEvent]) -> list[list[AnyEvent]]:
 
 def evaluate(
     unit: UnitOfWork,
-    accepted: Sequence[TrackedEvent],
+    accepted_events: Sequence[TrackedEvent],
     orders: OrderWork,
     transaction_ids: IdAllocator | None = None,
     deadline: Deadline | None = None,
@@ -222,10 +222,12 @@ def evaluate(
 
     After the `deadline`, only the first event is evaluated.
     """
-    due_events = unit.open_for_events(accepted, orders, _reversals_by(unit, accepted, orders), transaction_ids)
+    due_events = unit.open_for_events(
+        accepted_events, orders, _reversals_by(unit, accepted_events, orders), transaction_ids
+    )
     evaluate_derived(unit, due_events)
     results: dict[int, Result] = {}
-    for event in accepted:
+    for event in accepted_events:
         if results and deadline is not None and deadline.has_passed():
             break
         results[event.position] = process_event(unit, event)
@@ -234,42 +236,42 @@ def evaluate(
     return results
 
 
-def _reversals_by(unit: UnitOfWork, accepted: Sequence[TrackedEvent], orders: OrderWork) -> Reversals | None:
+def _reversals_by(unit: UnitOfWork, accepted_events: Sequence[TrackedEvent], orders: OrderWork) -> Reversals | None:
     """The stored events that these events may reverse: the events of the orders that they undo; None for none."""
     if unit.mode == CAPTURE_ONLY:
         return None
     event_ids: set[int] = set()
-    for event in accepted:
+    for event in accepted_events:
         if event.order is not None and event.event.event_type in UNDOING_EVENTS:
             order_before = orders.order_before(event.order["externalId"])
             event_ids.update(() if order_before is None else order_before.event_ids)
     return Reversals(unit, event_ids) if event_ids else None
 
 
-def orders_of_stored(unit: UnitOfWork, accepted: Sequence[TrackedEvent]) -> OrderWork:
+def orders_of_stored(unit: UnitOfWork, accepted_events: Sequence[TrackedEvent]) -> OrderWork:
     """The orders of stored events, ready for the evaluation; reserves the ids of new orders."""
-    external_ids = _external_ids(accepted)
-    items = _count_items([event.order for event in accepted if event.order is not None])
+    external_ids = _external_ids(accepted_events)
+    items = _count_items([event.order for event in accepted_events if event.order is not None])
     reserved_ids = reserve_ids(unit.db, purchase_orders=len(external_ids), order_items=items)
-    return _set_ids_and_find_orders(unit, accepted, external_ids, _ids_of_other_tables(unit, reserved_ids))
+    return _set_ids_and_find_orders(unit, accepted_events, external_ids, _ids_of_other_tables(unit, reserved_ids))
 
 
 def _set_ids_and_find_orders(
-    unit: UnitOfWork, accepted: Sequence[TrackedEvent], existing_external_ids: Collection[str], ids: Ids
+    unit: UnitOfWork, accepted_events: Sequence[TrackedEvent], existing_external_ids: Collection[str], ids: Ids
 ) -> OrderWork:
     """Set the ids and keys of new events; return the orders of the events.
 
     Only orders with `existing_external_ids` are looked up: the other ones do not exist.
     """
-    for event in accepted:
+    for event in accepted_events:
         if not event.loyalty_event_id:
             event.loyalty_event_id, event.key = next(ids["events"]), unit.new_key()
     return OrderWork(unit.execution, existing_external_ids, ids["purchase_orders"], ids["order_items"])
 
 
-def _external_ids(accepted: Sequence[TrackedEvent]) -> set[str]:
+def _external_ids(accepted_events: Sequence[TrackedEvent]) -> set[str]:
     """The external ids of the orders in the payloads of events."""
-    return {event.order["externalId"] for event in accepted if event.order is not None}
+    return {event.order["externalId"] for event in accepted_events if event.order is not None}
 
 
 def _transaction_allocator(

@@ -209,7 +209,8 @@ def _parts(rows: Iterator[ExportedRow]) -> Iterator[_Part | None]:
         characters, last_id = characters + len(line), row.row_id
         if len(lines) >= ROWS_IN_PART or characters >= CHARACTERS_IN_PART:
             yield _Part("".join(lines), len(lines), last_id)
-            lines, characters = [], 0
+            lines = []
+            characters = 0
         if number % ROWS_BETWEEN_CHECKS == 0:
             yield None
     if lines:

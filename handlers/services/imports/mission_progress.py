@@ -45,7 +45,8 @@ def import_mission_progress(step: ImportStep) -> None:
     )
 
     def read(row: ImportRow) -> _ProgressRow:
-        member, mission = step.member_of(row, members_by_name), missions_by_name.find(row)
+        member = step.member_of(row, members_by_name)
+        mission = missions_by_name.find(row)
         return _ProgressRow(row, member, mission, _progress(step, row, mission))
 
     progress_rows = step.read(read)
@@ -69,7 +70,8 @@ def import_mission_progress(step: ImportStep) -> None:
 def _progress(step: ImportStep, row: ImportRow, mission: Mission) -> Progress:
     """The progress of a row; raises RowFault."""
     goal, values = mission.goal_count, row.values
-    count, times_achieved = values.get("count", 0), values.get("timesAchieved", 0)
+    count = values.get("count", 0)
+    times_achieved = values.get("timesAchieved", 0)
     if not 0 <= times_achieved <= MAX_ACHIEVEMENTS:
         raise step.fault("timesAchieved", f"is {times_achieved}, not between 0 and {MAX_ACHIEVEMENTS}.")
     # The counter stays at the goal after an achievement, until the next count.

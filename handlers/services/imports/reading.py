@@ -119,7 +119,8 @@ class ImportStep:
 
         With `lock`, they cannot be erased until the transaction ends.
         """
-        names, organization_id = self.values_of("loyaltyMemberId"), self.call.organization.organization_id
+        names = self.values_of("loyaltyMemberId")
+        organization_id = self.call.organization.organization_id
         records = MEMBERS_WITHOUT_ATTRIBUTES
         find = records.find_all_for_key_share if lock else records.find_all
         members = find(self.call.db, organization_id, loyalty_member_id=names)

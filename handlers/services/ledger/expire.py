@@ -50,12 +50,12 @@ def expire_next(
     with open_unit(unit, account_ids=account_ids):
         pass
     unfinished = unit.ledger.find_partly_expired()
-    expired = PostedExpiries(min((wallet_id - 1 for wallet_id, _ in unfinished), default=wallet_ids[-1]))
+    expiries = PostedExpiries(min((wallet_id - 1 for wallet_id, _ in unfinished), default=wallet_ids[-1]))
     for step in unit.ledger.steps:
         if isinstance(step, Posting) and step.is_expiry and step.from_wallet_id is not None:
             account_id = step.account.ledger_account_id
-            expired.amounts[account_id] = expired.amounts.get(account_id, Decimal(0)) + step.amount
-            wallets = expired.wallets.setdefault(account_id, set())
+            expiries.amounts[account_id] = expiries.amounts.get(account_id, Decimal(0)) + step.amount
+            wallets = expiries.wallets.setdefault(account_id, set())
             if (step.from_wallet_id, account_id) not in unfinished:
                 wallets.add(step.from_wallet_id)
-    return expired
+    return expiries

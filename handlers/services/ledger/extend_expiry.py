@@ -77,7 +77,8 @@ class _WalletExtension:
 
     def extend(self, execution: Execution, wallet_ids: Collection[int]) -> tuple[int, Decimal]:
         """Extend the lots of the wallets, in a dry run without storing it; return their number and amount."""
-        unit, account_ids = UnitOfWork(execution), {self.account.ledger_account_id}
+        unit = UnitOfWork(execution)
+        account_ids = {self.account.ledger_account_id}
         unit.lock_wallets(wallet_ids, account_ids)
         if self.is_dry_run:
             unit.open_for_request(account_ids=account_ids)

@@ -69,13 +69,13 @@ def enrol_members(
     `origins` has the request of each member, if they come from several requests.
     """
     refusals = refusals_of(call, new_members)
-    accepted = [
+    accepted_requests = [
         NewMember(properties) for properties, refusal in zip(new_members, refusals, strict=True) if refusal is None
     ]
     if origins is not None:
         origins = [origin for origin, refusal in zip(origins, refusals, strict=True) if refusal is None]
     reason = "The member was enrolled by request."
-    enrolments = iter(enrol_new_members(call, accepted, reason, origins) if accepted else ())
+    enrolments = iter(enrol_new_members(call, accepted_requests, reason, origins) if accepted_requests else ())
     return [
         next(enrolments) if refusal is None else Enrolment(properties.loyalty_member_id, refusal=refusal)
         for properties, refusal in zip(new_members, refusals, strict=True)

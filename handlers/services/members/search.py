@@ -19,7 +19,8 @@ def find_members_with_tiers(call: Call, query: Mapping[str, Any]) -> Paged[tuple
     The tier is the member's in the program that the query names, or in the default program if it names none. The page
     is empty if the query names a tier that does not exist or is of another program.
     """
-    filters, program_id = dict(query), query.get("loyaltyProgramId")
+    filters = dict(query)
+    program_id = query.get("loyaltyProgramId")
     if "loyaltyTierId" in query or filters.pop("loyaltyTierKey", None) is not None:
         tier = _find_tier(call, query)
         if tier is None or program_id not in (None, tier.loyalty_program_id):

@@ -106,7 +106,8 @@ def _rows(db: Connection, member: Member, row_ids: Sequence[tuple[str, int]]) ->
     rows = []
     for name, row_id in row_ids:
         facts_name = SOURCES[name].facts_name
-        fact, actor = facts[facts_name][row_id], actors.get((_ENTITIES.get(facts_name, ""), str(row_id)))
+        fact = facts[facts_name][row_id]
+        actor = actors.get((_ENTITIES.get(facts_name, ""), str(row_id)))
         if facts_name == POINTS:
             rows.append(fact.row(sources[row_id], actor))
         else:
@@ -157,12 +158,14 @@ def _name_sources(
     mission_keys = {
         row_id: source.name for row_id, source in sources.items() if source.kind == BY_MISSION and source.name
     }
-    books = (
+    book_names = (
         timeline_facts.find_book_names_of_usages(db, organization_id, set(usage_keys.values())) if usage_keys else {}
     )
-    names = (
+    mission_names = (
         timeline_facts.find_names_of_missions(db, organization_id, set(mission_keys.values())) if mission_keys else {}
     )
-    renamed = {row_id: replace(sources[row_id], name=books.get(key)) for row_id, key in usage_keys.items()}
-    renamed |= {row_id: replace(sources[row_id], name=names.get(key)) for row_id, key in mission_keys.items()}
-    return {**sources, **renamed}
+    renamed_sources = {row_id: replace(sources[row_id], name=book_names.get(key)) for row_id, key in usage_keys.items()}
+    renamed_sources |= {
+        row_id: replace(sources[row_id], name=mission_names.get(key)) for row_id, key in mission_keys.items()
+    }
+    return {**sources, **renamed_sources}

@@ -95,7 +95,8 @@ def view_holders(calls: Sequence[Call], requests: Sequence[MemberRequest]) -> li
     views_with_expiring = _with_expiring(call, expiring) if expiring else {}
     records = []
     for holder, with_balances, with_expiring in requests:
-        member, own_tiers = holder.member, tiers[holder.member.member_id]
+        member = holder.member
+        own_tiers = tiers[member.member_id]
         if with_balances:
             shown_balances = (views_with_expiring if with_expiring else balances)[member.wallet_id]
             records.append(_record(member, own_tiers, statuses[member.member_id], shown_balances))

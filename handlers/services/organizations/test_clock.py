@@ -217,7 +217,8 @@ def _do_step(organization_id: int, position: _Position | None, db: Connection) -
         if moment is None:
             _store(db, organization, clock_now=target, clock_target=None, clock_error=None)
             return _Progress.ENDED, None
-        position, steps = _Position(moment), steps + 1
+        position = _Position(moment)
+        steps += 1
     position = _process_due(db, replace(organization, clock_now=position.moment), position)
     if position.moment != now:
         # Last, as it locks the row of the organization, which senders of messages may change.
@@ -253,8 +254,8 @@ def _process_due(db: Connection, organization: OrganizationDetails, position: _P
 
 def _expire_points(db: Connection, organization: Organization, position: _Position) -> int | None:
     """Expire the points of the next wallets; return the last of them, None if nothing expires any more."""
-    expired = expire_next(db, organization, position.last_wallet_id, position.moment, _WALLETS_AT_ONCE)
-    return None if expired is None else expired.last_wallet_id
+    expiries = expire_next(db, organization, position.last_wallet_id, position.moment, _WALLETS_AT_ONCE)
+    return None if expiries is None else expiries.last_wallet_id
 
 
 def _extend_expiry(db: Connection, organization: Organization, position: _Position) -> int | None:
@@ -271,10 +272,10 @@ def _extend_expiry(db: Connection, organization: Organization, position: _Positi
 
 def _evaluate_tiers(db: Connection, organization: Organization, position: _Position) -> int | None:
     """Evaluate the tiers of the next members with a lapsed one; return the last wallet, None if no tier is lapsed."""
-    evaluated = evaluate_next(
+    evaluated_tiers = evaluate_next(
         db, organization, position.last_wallet_id, position.moment, everyone=False, limit=_WALLETS_AT_ONCE
     )
-    return None if evaluated is None else evaluated.last_wallet_id
+    return None if evaluated_tiers is None else evaluated_tiers.last_wallet_id
 
 
 def _report_notices(db: Connection, organization: OrganizationDetails, position: _Position) -> int | None:
@@ -282,8 +283,8 @@ def _report_notices(db: Connection, organization: OrganizationDetails, position:
 
     A notice is due until it is reported, so the wallet stays the same.
     """
-    reported = notices.report_next(db, organization, position.moment, _WALLETS_AT_ONCE)
-    return None if reported is None else position.last_wallet_id
+    event_count = notices.report_next(db, organization, position.moment, _WALLETS_AT_ONCE)
+    return None if event_count is None else position.last_wallet_id
 
 
 # The kinds of work of a moment, in order. Each function does a part of the work after the last wallet of the position.

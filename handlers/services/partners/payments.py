@@ -69,7 +69,8 @@ def create_payment_intents(
                 f"There is no organization with the organizationKey {intent.organization_key}."
             )
             continue
-        member, is_new = existing_members.get(intent.loyalty_member_id), False
+        member = existing_members.get(intent.loyalty_member_id)
+        is_new = False
         if member is None and len(calls) == 1:
             if partners.find_payments(call.db, organization_id, [intent.payment_id]):
                 raise payment_exists(intent.payment_id)
@@ -142,9 +143,9 @@ def _track(unit: UnitOfWork, payments: Sequence[_Payment]) -> dict[int, PaymentO
         _refuse_shared_rewards(unit, {payment.member.wallet_id: payment.member.member_id for payment in payments})
     for payment in payments:
         if payment.is_new:
-            created = MEMBER_PROPERTIES.dump(payment.member)
+            created_values = MEMBER_PROPERTIES.dump(payment.member)
             payment.call.audit.add(
-                "member", payment.member.member_id, after=created, member_ids=[payment.member.member_id]
+                "member", payment.member.member_id, after=created_values, member_ids=[payment.member.member_id]
             )
             report_created(payment.call, view_members(payment.call, [payment.member], with_balances=True))
     tiers = current_tiers(payments[0].call, [payment.member for payment in payments])

@@ -148,10 +148,10 @@ class DryRun:
     def _accept_event(self, members: Mapping[Any, Member]) -> TrackedEvent:
         """Return the event with a new key; raises its refusal if it could not be tracked now."""
         intake = Intake(self.unit)
-        accepted = intake.accept([self.scenario.event], members, existing_keys=())
-        if not accepted:
+        accepted_events = intake.accept([self.scenario.event], members, existing_keys=())
+        if not accepted_events:
             raise self._refusal(intake.results[0].refusal)
-        [tracked] = accepted
+        [tracked] = accepted_events
         tracked.key = self.unit.new_key()
         return tracked
 

@@ -64,11 +64,14 @@ class EarningsReader:
     def _accounts(self, effects: Sequence[Effect], after: MemberHoldings) -> Iterator[AccountEarning]:
         """The accounts whose balance changes now, or later by waiting points, or would change without limits."""
         configuration = self._run.unit.configuration
-        discarded, expiries, waiting = _discarded_points(configuration, effects), self._expiries(), self._waiting()
+        discarded = _discarded_points(configuration, effects)
+        expiries = self._expiries()
+        waiting = self._waiting()
         for account_id, account in sorted(configuration.accounts.items()):
             available = after.balances[account_id] - self._holdings_before.balances[account_id]
             if available or account_id in discarded or account_id in waiting:
-                expires_at, discarded_amount = expiries.get(account_id), discarded.get(account_id, _ZERO)
+                expires_at = expiries.get(account_id)
+                discarded_amount = discarded.get(account_id, _ZERO)
                 pending, available_at = waiting.get(account_id, (_ZERO, None))
                 yield AccountEarning(
                     account.ledger_account_key, available, pending, available_at, expires_at, discarded_amount
@@ -101,7 +104,8 @@ class EarningsReader:
 
     def _coupons(self) -> list[CouponEarning]:
         """The coupons that were assigned to the member."""
-        unit, amounts = self._run.unit, dict[str, Decimal]()
+        unit = self._run.unit
+        amounts = dict[str, Decimal]()
         for usage in unit.coupons.loader.state.new_usages if unit.uses("coupons") else ():
             if usage.member_id == self._run.member.member_id and usage.amount_assigned > 0:
                 key = usage.coupon_book_key
@@ -146,13 +150,15 @@ def _discounts(configuration: Configuration, effects: Sequence[Effect]) -> list[
 
 def _discarded_points(configuration: Configuration, effects: Sequence[Effect]) -> dict[int, Decimal]:
     """The member's points that were cut by limits of campaigns or maximum balances, by account id."""
-    campaigns, discarded = campaigns_by_id(configuration), dict[int, Decimal]()
+    campaigns = campaigns_by_id(configuration)
+    discarded = dict[int, Decimal]()
     for effect in effects:
         params = params_of(effect)
         is_cut = effect.get("error", {}).get("type") in _LIMIT_PROBLEMS and "requestedAmount" in params
         if effect["effectId"] != MINT_POINTS or not is_cut or params["recipient"] == SPONSOR:
             continue
-        key, campaign = params["ledgerAccountKey"], campaigns[effect["campaignId"]]
+        key = params["ledgerAccountKey"]
+        campaign = campaigns[effect["campaignId"]]
         account = configuration.account_with_key(key, default=campaign.main_account)
         if account is not None:
             discarded_amount = round_down(account, Decimal(params["requestedAmount"])) - Decimal(params["amount"])

@@ -139,7 +139,8 @@ def _missing_totals(
     must lack only its minimum spend: its actions are not evaluated yet, so all of them may apply. `payload_part` is the
     field of the payload that has the `total`: `order` or `payment`.
     """
-    action_id, min_spend = explanation["actionId"], campaign.record.min_spend_value
+    action_id = explanation["actionId"]
+    min_spend = campaign.record.min_spend_value
     if action_id is None:
         # The spend is the last restriction that is checked, so the campaign meets all other restrictions.
         if explanation["reason"]["code"] == "MIN_SPEND" and min_spend is not None:
@@ -222,7 +223,8 @@ def _books_in_reach(offers: Iterable[Offer]) -> tuple[list[NextReward], bool]:
         except TimeExceeded:
             return rewards, False
         if is_in_reach:
-            book, shortfall = offer.book, Shortfall(POINTS, missing_points)
+            book = offer.book
+            shortfall = Shortfall(POINTS, missing_points)
             gift = _gift(ASSIGN_COUPON, couponBookKey=book.coupon_book_key, amount=Decimal(1))
             rewards.append(NextReward(COUPON_BOOK, book.coupon_book_key, book.name, shortfall, [gift]))
     return rewards, True

@@ -41,8 +41,8 @@ def call_deadline() -> Deadline:
 
 def set_queued_deadline(unit: UnitOfWork, tracked: TrackedEvent) -> None:
     """Set a new deadline for a queued event and all that it causes; other events of the same call do not share it."""
-    of_queued = Deadline(_QUEUED_SECONDS, time.thread_time)
-    unit.execution.deadlines[tracked.origin] = call_deadline().earlier(of_queued)
+    queued_deadline = Deadline(_QUEUED_SECONDS, time.thread_time)
+    unit.execution.deadlines[tracked.origin] = call_deadline().earlier(queued_deadline)
 
 
 def deadline_of(unit: UnitOfWork, tracked: TrackedEvent) -> Deadline:
@@ -51,9 +51,9 @@ def deadline_of(unit: UnitOfWork, tracked: TrackedEvent) -> Deadline:
     The time of a call, or of a step of a job, begins with its first event, so that no other call of the batch uses any
     of it. All events of a dry run share the time of one event, as people wait for it.
     """
-    of_event = event_deadline()
+    deadline_of_event = event_deadline()
     deadlines = unit.execution.deadlines
-    of_origin = deadlines.get(tracked.origin)
-    if of_origin is None:
-        of_origin = deadlines[tracked.origin] = of_event if unit.is_dry_run else call_deadline()
-    return of_event.earlier(of_origin)
+    deadline_of_origin = deadlines.get(tracked.origin)
+    if deadline_of_origin is None:
+        deadline_of_origin = deadlines[tracked.origin] = deadline_of_event if unit.is_dry_run else call_deadline()
+    return deadline_of_event.earlier(deadline_of_origin)

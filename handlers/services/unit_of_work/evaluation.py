@@ -192,7 +192,8 @@ def _evaluate(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWi
     if not (plan.campaigns or moves_missions or is_referral):
         return _no_effects(unit, tracked)
     errors_of_missions: Sequence[RuleError] = ()
-    facts, deadline = facts_of(unit, tracked, order_with_items), deadline_of(unit, tracked)
+    facts = facts_of(unit, tracked, order_with_items)
+    deadline = deadline_of(unit, tracked)
     if moves_missions:
         if unit.missions.count_event(facts, deadline):
             # Campaigns see the missions' counts and rewards.

@@ -293,7 +293,8 @@ def _order_with_status(
     if status == RETURNED:
         return OrderWithItems(replace(order, status=status, returned_total=order.total), items)
     if status == CONFIRMED:
-        event_ids, payments = (*order.event_ids, loyalty_event_id), _payments_of(payload, order.total)
+        event_ids = (*order.event_ids, loyalty_event_id)
+        payments = _payments_of(payload, order.total)
         if payments is not None and order.payments is not None:
             refuse_other_payments(order, payments)
         confirmed_order = replace(order, status=status, event_ids=event_ids, payments=order.payments or payments)

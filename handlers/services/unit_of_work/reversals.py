@@ -150,7 +150,8 @@ class Reversals:
         for example with AccountInactive, nothing has changed.
         """
         session = unit.ledger
-        savepoint, key_numbers = session.savepoint(), count(1)
+        savepoint = session.savepoint()
+        key_numbers = count(1)
         family = [self._events[related_id] for event_id in event_ids for related_id in self._families[event_id]]
         active_events = [
             event for event in family if event.reversal_loyalty_event_id is None and event.status == SUCCESS
@@ -175,11 +176,11 @@ class Reversals:
         is_reported = reversal.extent.is_whole or any(
             reverted_event.transactions or reverted_event.limits for reverted_event in reverted_events
         )
-        always_returned = set(self._families[event_ids[-1]]) if is_reported else set()
+        always_returned_ids = set(self._families[event_ids[-1]]) if is_reported else set()
         return [
             reverted_event
             for reverted_event in reverted_events
-            if reverted_event.event.loyalty_event_id in always_returned or _has_reversed_effects(reverted_event)
+            if reverted_event.event.loyalty_event_id in always_returned_ids or _has_reversed_effects(reverted_event)
         ]
 
     def _revert_points(
@@ -195,7 +196,8 @@ class Reversals:
             # Opening the session has reverted points that waited in vain, and released ended holds.
             if session.status_of(transaction) == REVERTED:
                 continue
-            account, number = session.accounts[transaction.ledger_account_id], next(key_numbers)
+            account = session.accounts[transaction.ledger_account_id]
+            number = next(key_numbers)
             details = Details(
                 system_unique_key=f"{reversal.transaction_prefix}:undo-{number}",
                 description=reversal.description,
@@ -253,7 +255,8 @@ class Reversals:
         into which the event minted this amount. If no mint has this amount any more, since a part of it was captured,
         the count has the most digits of any account into which the event minted.
         """
-        account_id, amount = counter["ledgerAccountId"], Decimal(counter["amount"])
+        account_id = counter["ledgerAccountId"]
+        amount = Decimal(counter["amount"])
         transactions = self._transactions.get(event.loyalty_event_id, {}).values()
         if account_id is None:
             mints = [transaction for transaction in transactions if transaction.transaction_type == MINT]

@@ -63,7 +63,8 @@ class CouponLoader:
 
     def find_book(self, *, key: str | None = None, coupon_book_id: int | None = None) -> BookTerms:
         """Find a book by its key or id; load it with the members' coupons at first use. Raises UnknownCouponBook."""
-        books, lower_key = self.state.books, (key or "").lower()
+        books = self.state.books
+        lower_key = (key or "").lower()
         book_id = self._book_ids_by_key.get(lower_key, coupon_book_id)
         if book_id not in books:
             self.load(() if coupon_book_id is None else [coupon_book_id], [lower_key] if is_key(lower_key) else ())
@@ -198,7 +199,8 @@ class CouponLoader:
 
         If another transaction stores one of these codes first, this one fails, and a retry draws other codes.
         """
-        pattern, codes = pattern_of(book.code_pattern), set[str]()
+        pattern = pattern_of(book.code_pattern)
+        codes = set[str]()
         while len(codes) < count:
             drawn_codes = {pattern.draw(_RANDOM) for _ in range(count - len(codes))} - codes
             codes |= drawn_codes - holdings.find_existing_codes(self._db, book, drawn_codes)
@@ -224,7 +226,9 @@ class CouponLoader:
 
     def flush(self) -> None:
         """Store the changes since the last flush, in a fixed number of statements."""
-        db, organization_id, changes = self._db, self._organization_id, self.state.take_changes()
+        db = self._db
+        organization_id = self._organization_id
+        changes = self.state.take_changes()
         if not (
             changes.books
             or changes.coupons

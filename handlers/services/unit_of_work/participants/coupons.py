@@ -85,7 +85,8 @@ class CouponWork:
         """Lock a coupon of a loaded book; if it is refused, nothing has changed."""
         if command.auto_assign:
             book = self.loader.lock_stock(book)
-        key, lock_id = self._unit.new_key(), self.loader.lock_ids.take()
+        key = self._unit.new_key()
+        lock_id = self.loader.lock_ids.take()
         return self.run_or_roll_back(partial(self._service.lock, self._member(member_id), book, command, key, lock_id))
 
     def use_locked(self, lock: CouponLock, command: Use, details: UsageDetails) -> list[CouponUsage]:
@@ -250,7 +251,8 @@ class CouponWork:
     def assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> ExecutorResult:
         """Execute the effect `assign-coupon`."""
         amount = _whole_amount(params["amount"], _MAX_ASSIGNED_AT_ONCE)
-        book, command = self.loader.find_book(key=params["couponBookKey"]), Assignment(amount, occasion=event.occasion)
+        book = self.loader.find_book(key=params["couponBookKey"])
+        command = Assignment(amount, occasion=event.occasion)
         usage = self.assign(event.member_id, book, command, _details_of(event))
         worth = None if book.face_value is None else round_money(amount * book.face_value, event.home_currency)
         return ExecutorResult(amount, _moved_coupons([usage]), worth)

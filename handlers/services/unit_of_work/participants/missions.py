@@ -278,7 +278,8 @@ class MissionWork:
             try:
                 wait = ledger.mint(account, wallet_id, granted_amount, details, expires_at, availability=terms).wait
             except Refusal as failure:
-                refusal, granted_amount = failure, Decimal(0)
+                refusal = failure
+                granted_amount = Decimal(0)
         return Reward(
             POINTS,
             amount,

@@ -60,7 +60,8 @@ class PaymentWork(Participant):
         The confirmation of an order may name payments again that the order has already captured. Raises NotFound,
         PaymentNotHeld, CurrencyMismatch, AccountInactive, or InvalidRequest for more than a payment is worth.
         """
-        ledger, captured_payments = self._unit.ledger, list[PointsPayment]()
+        ledger = self._unit.ledger
+        captured_payments = list[PointsPayment]()
         savepoint = ledger.savepoint()
         try:
             for tender in order.payments or ():
@@ -79,7 +80,8 @@ class PaymentWork(Participant):
 
         `tender` is the order's entry about the payment. A new order has no other event.
         """
-        payment, orders = self._payments.get(tender["pointsPaymentKey"]), self._unit.orders
+        payment = self._payments.get(tender["pointsPaymentKey"])
+        orders = self._unit.orders
         if payment is None or payment.order_external_id != order.external_id:
             return False
         is_new = tracked.order_status == CREATED and (orders is None or orders.order_before(order.external_id) is None)
@@ -91,7 +93,8 @@ class PaymentWork(Participant):
         payment = self._payments.get(key)
         if payment is None or payment.member_id != tracked.member.member_id:
             raise NotFound(f"The member has no points payment with the key {key}.")
-        ledger, transaction = self._unit.ledger, self._transactions[payment.ledger_transaction_id]
+        ledger = self._unit.ledger
+        transaction = self._transactions[payment.ledger_transaction_id]
         refuse_unheld(_STATUSES[ledger.status_of(transaction)], key)
         refuse_other_currency(payment.currency, order.currency)
         refuse_greater(tender, payment.value)
@@ -111,15 +114,18 @@ class PaymentWork(Participant):
         captured_keys = [key for key in self._keys_of(order) if self._status_of(key) == SETTLED]
         payments = {key: self._paid_points(key) for key in captured_keys if not self._has_paid_other_order(key, order)}
         refunds = refunds_of(order, payments)
-        ledger, savepoint = self._unit.ledger, self._unit.ledger.savepoint()
+        ledger = self._unit.ledger
+        savepoint = ledger.savepoint()
         reverts: list[Posting] = []
         try:
             for tender, refund in zip(order.payments or (), refunds, strict=True):
                 key = tender.get("pointsPaymentKey")
                 if key in payments and (refund.points or refund.amount):
-                    payment, details = self._payments[key], self._details(tracked, key)
+                    payment = self._payments[key]
+                    details = self._details(tracked, key)
                     transaction = self._transactions[payment.ledger_transaction_id]
-                    account, points = self._account_of(payment), refund.points or Decimal(0)
+                    account = self._account_of(payment)
+                    points = refund.points or Decimal(0)
                     reverts.append(ledger.refund(transaction, account, points, refund.amount, details))
             if order.status in UNDONE:
                 reverts += self._release(tracked, order)
@@ -134,7 +140,8 @@ class PaymentWork(Participant):
         for key in self._keys_of(order):
             if self._status_of(key) == PENDING:
                 payment = self._payments[key]
-                transaction, account = self._transactions[payment.ledger_transaction_id], self._account_of(payment)
+                transaction = self._transactions[payment.ledger_transaction_id]
+                account = self._account_of(payment)
                 reverts.append(self._unit.ledger.revert(transaction, account, self._details(tracked, key)))
         return reverts
 
@@ -174,7 +181,8 @@ class PaymentWork(Participant):
 
     def _paid_points(self, key: str) -> PaidPoints:
         """The rate of a captured payment, the value refunded so far, and the points and the value still paid."""
-        payment, ledger = self._payments[key], self._unit.ledger
+        payment = self._payments[key]
+        ledger = self._unit.ledger
         transaction: StoredTransaction = self._transactions[payment.ledger_transaction_id]
         refunded_value = ledger.fiat_returned_of(transaction)
         paid_value = rest_of(transaction.fiat_value, refunded_value) or Decimal(0)

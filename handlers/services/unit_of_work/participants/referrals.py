@@ -248,7 +248,8 @@ class ReferralWork(Participant):
 
         Returns the paid points, the refusal of the rest (None if there is no rest), and what the points wait for.
         """
-        ledger, wallet_id = self._unit.ledger, self._unit.members[member_id].wallet_id
+        ledger = self._unit.ledger
+        wallet_id = self._unit.members[member_id].wallet_id
         account = ledger.accounts.get(reward.ledger_account_id or 0)
         if account is None or reward.points is None:
             raise UnknownLedgerAccount(
@@ -291,4 +292,6 @@ class ReferralWork(Participant):
         referral_uses.add_logs(db, additions, now)
         referral_uses.reverse_logs(db, organization_id, self._reversal_event_ids, now)
         referral_uses.change_usage_counts(db, organization_id, count_changes, now)
-        self._state.added_logs, self._state.removed_logs, self._reversal_event_ids = [], [], {}
+        self._state.added_logs = []
+        self._state.removed_logs = []
+        self._reversal_event_ids = {}

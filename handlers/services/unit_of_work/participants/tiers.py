@@ -187,7 +187,8 @@ class TierWork:
 
     def _move_to_tier_of_points(self, tracking: TierTracking) -> None:
         """Move a member to the tier of the current points in the tracking's program."""
-        configuration, member = self._unit.configuration, self._unit.members[tracking.member_id]
+        configuration = self._unit.configuration
+        member = self._unit.members[tracking.member_id]
         accounts = {
             schedule.ledger_account_id
             for schedule in configuration.tier_schedules
