@@ -109,7 +109,10 @@ def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | 
     for rule in body.limit_rules:
         references.refuse_unknown_account(configuration, rule.get("ledgerAccountKey"))
     stored_event_types = set() if before is None else {before.event_type, *before.enabled_topics}
-    for event_type in (*body.enabled_topics, *([body.event_type] if body.event_type else [])):
+    event_types = [*body.enabled_topics]
+    if body.event_type:
+        event_types.append(body.event_type)
+    for event_type in event_types:
         if event_type not in stored_event_types:
             references.refuse_unknown_event_type(configuration, event_type)
     return body

@@ -89,12 +89,12 @@ class Drain:
             )
             if not member_ids:
                 return
-            queued = queue.find_lines(db, organization_id, member_ids, self._batch // len(member_ids))
+            queued_events = queue.find_lines(db, organization_id, member_ids, self._batch // len(member_ids))
             # Events that failed before are evaluated individually, so that they fail no batch again. Until then, the
             # later events of their members wait.
-            failed_before[:] = [event for event in queued if event.attempts]
-            waiting_members = {event.event.member_id for event in failed_before}
-            batch[:] = [event for event in queued if event.event.member_id not in waiting_members]
+            failed_before[:] = [queued for queued in queued_events if queued.attempts]
+            waiting_member_ids = {queued.event.member_id for queued in failed_before}
+            batch[:] = [queued for queued in queued_events if queued.event.member_id not in waiting_member_ids]
             if batch:
                 evaluate_claimed(db, organization, batch, organization.time_at(datetime.now(UTC)))
 
@@ -114,25 +114,25 @@ class Drain:
         self._evaluate_individually(organization_id, failed_before)
         return member_ids
 
-    def _evaluate_individually(self, organization_id: int, queued: Sequence[QueuedEvent]) -> None:
+    def _evaluate_individually(self, organization_id: int, queued_events: Sequence[QueuedEvent]) -> None:
         """Evaluate events in one transaction each; if one fails, skip the member's later events.
 
         After `STEP_SECONDS`, the remaining events stay in the queue, so that other organizations have their turn.
         """
-        waiting_members: set[int] = set()
+        waiting_member_ids: set[int] = set()
         began_at = time.monotonic()
-        for event in queued:
-            if event.event.member_id in waiting_members:
+        for queued in queued_events:
+            if queued.event.member_id in waiting_member_ids:
                 continue
             if self._is_stopping() or time.monotonic() - began_at > STEP_SECONDS:
                 return
             try:
-                transactions.run(self._engine, partial(self._evaluate_one, organization_id, event))
+                transactions.run(self._engine, partial(self._evaluate_one, organization_id, queued))
             except Exception as error:
                 if transactions.is_unavailable(error):
                     raise
-                self._record_failure(organization_id, event, error)
-                waiting_members.add(event.event.member_id)
+                self._record_failure(organization_id, queued, error)
+                waiting_member_ids.add(queued.event.member_id)
 
     def _record_failure(self, organization_id: int, queued: QueuedEvent, error: Exception) -> None:
         """Log and store a failed attempt; after the last attempt the event is a dead letter.
@@ -170,9 +170,10 @@ class Drain:
         organization = self._find_organization(db, organization_id)
         if organization is None:
             return
-        member_id, waits_for_retry = queued.event.member_id, self._waits_for_retry
-        head = queue.claim_head(db, organization_id, member_id, waits_for_retry=waits_for_retry)
-        if head == queued.event.loyalty_event_id:
+        first_event_id = queue.claim_head(
+            db, organization_id, queued.event.member_id, waits_for_retry=self._waits_for_retry
+        )
+        if first_event_id == queued.event.loyalty_event_id:
             evaluate_claimed(db, organization, [queued], organization.time_at(datetime.now(UTC)))
 
 

@@ -32,7 +32,9 @@ _REQUEST_ID = "worker"
 STEP_SECONDS = 1.0
 
 
-def evaluate_claimed(db: Connection, organization: Organization, queued: Sequence[QueuedEvent], now: datetime) -> None:
+def evaluate_claimed(
+    db: Connection, organization: Organization, queued_events: Sequence[QueuedEvent], now: datetime
+) -> None:
     """Evaluate claimed events, remove them from the queue, release the ids of failed payments, and notify the triggers.
 
     Events are evaluated with the current configuration, as of the moment when they were tracked. After `STEP_SECONDS`,
@@ -41,7 +43,7 @@ def evaluate_claimed(db: Connection, organization: Organization, queued: Sequenc
     organization_id = organization.organization_id
     execution = Execution(db=db, organization=organization, now=now, request_id=_REQUEST_ID, limits_messages=True)
     unit = UnitOfWork(execution)
-    stored_events = [queued_event.event for queued_event in queued]
+    stored_events = [queued.event for queued in queued_events]
     results = _evaluate(unit, stored_events)
     events_with_results = [(stored_events[position], result) for position, result in sorted(results.items())]
     queue.remove(db, organization_id, [event.loyalty_event_id for event, _ in events_with_results])

@@ -29,13 +29,13 @@ def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str
     members = queue.lock_members(call.db, call.organization.organization_id, ids)
     intake = Intake(unit)
     keys = {event.system_unique_key for event in incoming}
-    accepted = intake.accept(incoming, {member.loyalty_member_id: member for member in members}, keys)
-    if accepted:
-        intake.results |= _store(call, accepted)
+    accepted_events = intake.accept(incoming, {member.loyalty_member_id: member for member in members}, keys)
+    if accepted_events:
+        intake.results |= _store(call, accepted_events)
     return [queued_result(result.response) for result in intake.all_results()]
 
 
-def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
+def _store(call: Call, accepted_events: Sequence[TrackedEvent]) -> dict[int, Result]:
     """Store the events and put them into their members' queues; return their results by position."""
     organization_id = call.organization.organization_id
     results: dict[int, Result] = {}
@@ -43,7 +43,7 @@ def _store(call: Call, accepted: Sequence[TrackedEvent]) -> dict[int, Result]:
     repeated_rows: list[dict[str, Any]] = []
     lines: list[dict[str, int]] = []
     # A reserved id is the event's place in the queue; for a new event it is also the event's id.
-    for event, place in zip(accepted, reserve_ids(call.db, events=len(accepted))["events"], strict=True):
+    for event, place in zip(accepted_events, reserve_ids(call.db, events=len(accepted_events))["events"], strict=True):
         is_new = event.tracked_at is None
         if is_new:
             event.loyalty_event_id, event.key = place, call.new_key()

@@ -195,11 +195,11 @@ class Importer:
             self._end(db, job, DONE, now)
             return
         if open_import.is_row_at_fault:
-            failed = [row.to_failed_row(_UNEXPECTED) for row in rows[:1]]
-            self._rows_done = len(failed)
+            failed_rows = [row.to_failed_row(_UNEXPECTED) for row in rows[:1]]
+            self._rows_done = len(failed_rows)
         else:
-            failed = self._import_rows(ImportStep(call, job, rows, reader.name_of))
-        self._store_progress(db, job, reader, failed, began_at, now)
+            failed_rows = self._import_rows(ImportStep(call, job, rows, reader.name_of))
+        self._store_progress(db, job, reader, failed_rows, began_at, now)
 
     def _forgive_unfinished_step(self) -> None:
         """Record that this worker did not crash in the last step, though the step did not finish."""
@@ -288,18 +288,19 @@ class Importer:
         db: Connection,
         job: ImportJob,
         reader: RowReader,
-        failed: Sequence[FailedRow],
+        failed_rows: Sequence[FailedRow],
         began_at: float,
         now: datetime,
     ) -> None:
         """Store the position of the import and its counts of rows; end it if too many of its rows have failed."""
-        imports.add_failed_rows(db, job, failed)
+        imports.add_failed_rows(db, job, failed_rows)
         next_byte, next_line = reader.position_after(self._rows_done)
-        rows_read, rows_failed = job.rows_read + self._rows_done, job.rows_failed + len(failed)
+        rows_read = job.rows_read + self._rows_done
+        rows_failed = job.rows_failed + len(failed_rows)
         progress: dict[str, Any] = {
             "status": RUNNING,
             "rows_read": rows_read,
-            "rows_done": job.rows_done + self._rows_done - len(failed),
+            "rows_done": job.rows_done + self._rows_done - len(failed_rows),
             "rows_failed": rows_failed,
             "bytes_read": reader.bytes_read_at(next_byte),
             "header": reader.header,

@@ -141,6 +141,7 @@ def _sources(db: Connection, organization_id: int, points: Mapping[int, PointsFa
             effects, missions = results[event_id]
             sources_of_transactions = sources_of_event(event_transactions, effects, missions)
             sources |= {row_id: source for row_id, source in sources_of_transactions.items() if row_id in points}
+        # Expiries that an event has posted were due before it: time has caused them.
         sources |= {row_id: Source(BY_EXPIRY) for row_id, fact in points.items() if fact.is_expiry}
     return _name_sources(db, organization_id, points, sources)
 

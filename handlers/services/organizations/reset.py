@@ -55,13 +55,13 @@ def reset_credentials(db: Connection, organization_id: int, client_id: str | Non
     if organization is None:
         raise CredentialsNotFound(f"there is no organization {organization_id}")
     api_users = users.find_api_users(db, organization_id)
-    selected = [user for user in api_users if client_id in (None, user.auth_client_id)]
-    if client_id is not None and not selected:
+    matching_users = [user for user in api_users if client_id in (None, user.auth_client_id)]
+    if client_id is not None and not matching_users:
         raise CredentialsNotFound(f"organization {organization_id} has no API user with the client id {client_id}")
-    if len(selected) != 1:
-        ids = ", ".join(user.auth_client_id for user in selected) or "none"
+    if len(matching_users) != 1:
+        ids = ", ".join(user.auth_client_id for user in matching_users) or "none"
         raise CredentialsNotFound(f"--client-id has to name one of the API users of the organization: {ids}")
-    [user] = selected
+    [user] = matching_users
     secret = passwords.new_secret()
     users.set_password(db, user.user_id, passwords.hash_secret(secret), temporary_until=None, now=now)
     entry = NewEntry("user", str(user.user_id), as_json({"password": {"from": NOT_SHOWN, "to": NOT_SHOWN}}))

@@ -242,7 +242,8 @@ def _make_tracked_event(
     is_evaluated: bool = True,
 ) -> TrackedEvent:
     """Make and count a derived event; it is not evaluated if it is too far from the first event, or one of too many."""
-    depth, reason_not_evaluated = 1, None
+    depth = 1
+    reason_not_evaluated = None
     # Each event with a cause has a reason, of its own or of its cause.
     reason = derived.reason or reason
     if cause is not None:

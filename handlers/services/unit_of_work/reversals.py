@@ -232,8 +232,9 @@ class Reversals:
             amount = amount_to_reverse(counter, extent, self._decimals(event, counter, session))
             if amount > 0:
                 key = counter_key(counter, event.member_id)
-                counts.append(Count(key, amount, counter["campaignId"], counter.get("currency")))
-                counters.reverse(counts[-1])
+                reversed_count = Count(key, amount, counter["campaignId"], counter.get("currency"))
+                counters.reverse(reversed_count)
+                counts.append(reversed_count)
                 total = Decimal(counter.get("givenBack", 0)) + amount
                 recorded_counts.append({**counter, "givenBack": exact_number(total)})
             else:

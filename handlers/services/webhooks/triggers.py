@@ -78,12 +78,10 @@ def validated_trigger(
     if faults:
         raise InvalidRequest(faults)
     configuration = configuration_of(call.db, call.organization)
-    custom_types = configuration.custom_event_types
+    stored_types = stored_settings.get("eventTypes", ())
+    valid_types = {*BUILT_IN_EVENT_TYPES, *configuration.custom_event_types, *stored_types}
     for event_type in settings["eventTypes"]:
-        if event_type not in BUILT_IN_EVENT_TYPES and event_type not in (
-            *custom_types,
-            *stored_settings.get("eventTypes", ()),
-        ):
+        if event_type not in valid_types:
             raise references.unknown_event_type(configuration, event_type)
     return replace(body, settings=settings), secret
 
