@@ -165,7 +165,9 @@ def operation(
         # The first parameter is the call.
         names = tuple(parameters)[1:]
         command = parameters["body"].annotation if "body" in names else None
-        shape = SimpleNamespace(load=body) if inspect.isfunction(body) else body or _body_of(command)
+        shape = body or _body_of(command)
+        if inspect.isfunction(body):
+            shape = SimpleNamespace(load=body)
         if command is not None and shape is None:
             raise RuntimeError(f"{operation_id} has an argument for its body: declare the shape of the body too")
         merge_into = audit.before if isinstance(audit, Audited) and _is_merged(command) else None

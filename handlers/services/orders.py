@@ -119,13 +119,15 @@ def _refusals_of(call: Call, new_orders: Sequence[NewOrder]) -> list[Refusal | N
     program_ids = {
         new_order.payload["loyaltyProgramId"] for new_order in new_orders if new_order.payload.get("loyaltyProgramId")
     }
-    programs = PROGRAMS.find_values(call.db, organization_id, loyalty_program_id=program_ids) if program_ids else set()
+    existing_program_ids = set()
+    if program_ids:
+        existing_program_ids = PROGRAMS.find_values(call.db, organization_id, loyalty_program_id=program_ids)
     refusals: list[Refusal | None] = []
     for new_order in new_orders:
         program_id = new_order.payload.get("loyaltyProgramId")
         if new_order.external_id in existing_ids:
             refusals.append(OrderExists(f"An order with the externalId {new_order.external_id} already exists."))
-        elif program_id is not None and program_id not in programs:
+        elif program_id is not None and program_id not in existing_program_ids:
             refusals.append(unknown_loyalty_program(program_id))
         else:
             refusals.append(_refusal_of_status(new_order.status))

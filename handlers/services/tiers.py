@@ -153,10 +153,10 @@ def evaluate_next(
     """
     organization_id = organization.organization_id
     if everyone:
-        wallets = member_tiers.find_next_wallets(db, organization_id, after, limit)
+        wallet_ids = member_tiers.find_next_wallets(db, organization_id, after, limit)
     else:
-        wallets = member_tiers.find_next_wallets_with_lapsed_tier(db, organization_id, after, now, limit)
-    if not wallets:
+        wallet_ids = member_tiers.find_next_wallets_with_lapsed_tier(db, organization_id, after, now, limit)
+    if not wallet_ids:
         return None
     execution = Execution(
         db=db, organization=organization, now=now, request_id="evaluate-tiers", max_expired_lots=MAX_EXPIRED_LOTS
@@ -164,10 +164,10 @@ def evaluate_next(
     unit = UnitOfWork(execution)
     accounts = unit.configuration.accounts
     # Load the owners in any case: a tier that was set ends by itself, even if the points decide no tier.
-    unit.lock_wallets(wallets, accounts, loads_owners=True)
+    unit.lock_wallets(wallet_ids, accounts, loads_owners=True)
     # Points that are due cause events, too.
     due_events = unit.open_for_request(account_ids=accounts, settled_accounts=accounts if everyone else ())
     evaluate_derived(unit, due_events)
     unit.flush()
-    moves = sum(event.event_type in (TIER_SET, TIER_REMOVED) for event in due_events)
-    return EvaluatedTiers(wallets[-1], len(unit.members), moves)
+    move_count = sum(event.event_type in (TIER_SET, TIER_REMOVED) for event in due_events)
+    return EvaluatedTiers(wallet_ids[-1], len(unit.members), move_count)

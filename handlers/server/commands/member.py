@@ -80,7 +80,7 @@ def _timeline_text(
         surface=ADMINISTRATION,
         settings=settings,
     )
-    view = view_members(call, [member], with_balances=True)[0]
+    [view] = view_members(call, [member], with_balances=True)
     page = timeline_of(db, member, TimelineQuery(limit, kinds))
     if as_json:
         # The same name as in responses of the administration.

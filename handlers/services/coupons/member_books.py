@@ -145,9 +145,11 @@ class _MemberView:
         amounts = member_books.find_amounts(call.db, member, ids, call.now)
         zone = call.organization.zone
         starts_by_book = {book.coupon_book_id: period_starts(book, call.now, zone) for book in books}
-        assigned = {(member.member_id, book_id): amount.assigned for book_id, amount in amounts.items()}
+        assigned_amounts = {
+            (member.member_id, book_id): amounts_of_book.assigned for book_id, amounts_of_book in amounts.items()
+        }
         totals_of_books = holdings.find_usage_totals(
-            call.db, member.organization_id, [member.member_id], assigned, starts_by_book
+            call.db, member.organization_id, [member.member_id], assigned_amounts, starts_by_book
         )
         locks_by_book, reserved_stock = self._locks(books)
         stock = self._stock(books, reserved_stock) if with_stock_only else {}
@@ -157,7 +159,9 @@ class _MemberView:
         wallets = self._wallet_views() if needs_balances else []
         conditions = [book.condition for book in books if book.condition]
         context = self._context(wallets, conditions) if conditions else {}
-        available = {view.ledger_account_key: view.current_balance - view.pending_debit_balance for view in wallets}
+        available_points = {
+            view.ledger_account_key: view.current_balance - view.pending_debit_balance for view in wallets
+        }
         deadline = call_deadline().earlier(Deadline(_CONDITIONS_SECONDS, time.thread_time))
         for book in books:
             totals = totals_of_books.get((member.member_id, book.coupon_book_id), _NO_TOTALS)
@@ -178,7 +182,7 @@ class _MemberView:
                 unused=amounts_of_book.unused - (len(locks) - len(stock_locks)),
                 used_in_period=totals.used + len(locks),
                 discounted_in_period=totals.discounted,
-                points=available.get(account_key, Decimal(0)),
+                points=available_points.get(account_key, Decimal(0)),
             )
             if explain:
                 yield MemberBook(book, amounts_of_book, tuple(exclusions_from_list(book, facts, deadline=deadline)))
@@ -233,16 +237,17 @@ class _MemberView:
 
     def _context(self, wallets: Sequence[WalletView], conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         """The variables of the conditions of books."""
-        call, member, earlier_orders = self._call, self._member, NO_ORDERS
+        call, member = self._call, self._member
+        earlier_orders = NO_ORDERS
         if any(map(condition_may_read_orders, conditions)):
             history = orders.find_order_history(call.db, member.organization_id, [member.member_id], call.now)
             earlier_orders = history.before(member.member_id, call.now)
-        current = {view.ledger_account_id: view.current_balance for view in wallets}
+        balances_by_account = {view.ledger_account_id: view.current_balance for view in wallets}
         badge_balances = badges.find_balances(call.db, call.organization.organization_id, [member.member_id])
         return context_of(
             member,
             balances={
-                name: current.get(account.ledger_account_id, Decimal(0))
+                name: balances_by_account.get(account.ledger_account_id, Decimal(0))
                 for account in self._configuration.accounts.values()
                 for name in (account.ledger_account_key, account.alias)
                 if name is not None

@@ -182,14 +182,14 @@ class Intake:
                 for payment_id, tracked in first_by_id.items()
             ]
             free_ids = partners.claim_payments(db, organization_id, claims, execution.now)
-        remaining = []
+        events_to_track = []
         for tracked in accepted_events:
             payment_id = payment_ids[tracked.position]
             if payment_id is None or (payment_id in free_ids and first_by_id[payment_id] is tracked):
-                remaining.append(tracked)
+                events_to_track.append(tracked)
             else:
                 self.results[tracked.position] = _refused_result(tracked.event, payment_exists(payment_id))
-        return remaining
+        return events_to_track
 
     def all_results(self) -> list[Result]:
         """The results in the order of the events; a repeated event has the result of the first one."""

@@ -72,7 +72,8 @@ def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -
     refuse_without_role(call, "import", job.kind, ROLE_OF_KIND)
     job = IMPORTS.lock(call.db, job)
     _refuse_other_state(job, UPLOADING)
-    existing_part = {part.part_number: part for part in imports.find_parts(call.db, job)}.get(part_number)
+    parts_by_number = {part.part_number: part for part in imports.find_parts(call.db, job)}
+    existing_part = parts_by_number.get(part_number)
     if existing_part is not None and (existing_part.size, existing_part.sha256) == (len(content), content.sha256):
         return existing_part
     more_bytes = len(content) - (existing_part.size if existing_part is not None else 0)

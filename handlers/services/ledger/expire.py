@@ -50,7 +50,8 @@ def expire_next(
     with open_unit(unit, account_ids=account_ids):
         pass
     unfinished = unit.ledger.find_partly_expired()
-    expiries = PostedExpiries(min((wallet_id - 1 for wallet_id, _ in unfinished), default=wallet_ids[-1]))
+    last_wallet_id = min((wallet_id - 1 for wallet_id, _ in unfinished), default=wallet_ids[-1])
+    expiries = PostedExpiries(last_wallet_id)
     for step in unit.ledger.steps:
         if isinstance(step, Posting) and step.is_expiry and step.from_wallet_id is not None:
             account_id = step.account.ledger_account_id

@@ -81,7 +81,8 @@ def move_points(calls: Sequence[Call], requests: Sequence[PointsRequest]) -> lis
 
 def _movement(request: PointsRequest, member: Member, find_account: Callable[..., LedgerAccount]) -> Movement:
     """The movement of a request; with a `refusal` if the member is erased or there is no such account."""
-    move, is_mint = request.move, request.transaction_type == MINT
+    move = request.move
+    is_mint = request.transaction_type == MINT
     try:
         refuse_erased(member)
         account = find_account(move.ledger_id, move.ledger_account_id)

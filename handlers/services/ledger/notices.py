@@ -71,10 +71,10 @@ def _report(
     notices = [notice for notice in due if notice.moment == moment]
     expiry_ranges = [schedule.bounds_of_day(notice.day) for notice in notices]
     after = progress.after_wallet_id if progress.moment == moment else 0
-    wallets = expiry_notices.find_next_wallets(db, organization, account, expiry_ranges, after, limit)
-    event_count = _report_to(db, organization, account, schedule, notices, wallets, now) if wallets else 0
-    is_done = len(wallets) < limit
-    new_progress = NoticeProgress(moment) if is_done else NoticeProgress(progress.done_until, moment, wallets[-1])
+    wallet_ids = expiry_notices.find_next_wallets(db, organization, account, expiry_ranges, after, limit)
+    event_count = _report_to(db, organization, account, schedule, notices, wallet_ids, now) if wallet_ids else 0
+    is_done = len(wallet_ids) < limit
+    new_progress = NoticeProgress(moment) if is_done else NoticeProgress(progress.done_until, moment, wallet_ids[-1])
     expiry_notices.store_progress(db, account, new_progress)
     return event_count
 
@@ -85,7 +85,7 @@ def _report_to(
     account: LedgerAccount,
     schedule: NoticeSchedule,
     notices: Sequence[Notice],
-    wallets: Sequence[int],
+    wallet_ids: Sequence[int],
     now: datetime,
 ) -> int:
     """Report notices of one moment to the members of these wallets; return the number of new events."""
@@ -94,7 +94,7 @@ def _report_to(
     )
     unit = UnitOfWork(execution, reported_types=(POINTS_EXPIRING,))
     account_ids = {account.ledger_account_id}
-    unit.lock_wallets(wallets, account_ids)
+    unit.lock_wallets(wallet_ids, account_ids)
     with open_unit(unit, account_ids=account_ids, moments=[notices[0].moment]):
         members = {member.wallet_id: member.member_id for member in unit.members.values() if can_be_notified(member)}
         lots = expiry_notices.find_amounts(db, organization, account, list(members), now, notices[0].moment)

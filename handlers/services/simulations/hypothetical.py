@@ -128,12 +128,12 @@ class HypotheticalUnit(UnitOfWork):
         }
         for schedule in self.configuration.tier_schedules:
             program_id = schedule.loyalty_program_id
-            by_points = schedule.held_tier_of(self._points, self.now)
+            tier_by_points = schedule.held_tier_of(self._points, self.now)
             tier_id = tiers.pop(program_id, None)
-            if tier_id is not None and (by_points is None or by_points.loyalty_tier_id != tier_id):
+            if tier_id is not None and (tier_by_points is None or tier_by_points.loyalty_tier_id != tier_id):
                 yield program_id, HeldTier(tier_id, is_manual=True)
-            elif by_points is not None and (tier_id is not None or self._is_in(schedule, self._points)):
-                yield program_id, by_points
+            elif tier_by_points is not None and (tier_id is not None or self._is_in(schedule, self._points)):
+                yield program_id, tier_by_points
         # The remaining tiers belong to inactive programs, in which members keep their tiers.
         yield from ((program_id, HeldTier(tier_id)) for program_id, tier_id in tiers.items())
 
