@@ -124,7 +124,7 @@ class ExportLimit(Conflict, title="The organization has reached a limit of expor
 
 
 class ExportTooLarge(Exception):
-    """The rows of an export would exceed the bytes that the exports of its organization may store."""
+    """The rows of an export would exceed a limit: of a balance, or the bytes that an organization may store."""
 
 
 class UnknownExportPart(NotFound, title="The part does not exist"):

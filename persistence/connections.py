@@ -8,7 +8,7 @@ and its error is raised by the call that sent the message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -218,6 +218,14 @@ def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ..
         if is_lost:
             db.invalidate(error)
         raise raised from error
+
+
+def stream(db: Connection, statement: str, parameters: Any, rows_at_once: int) -> Iterable[Sequence[Any]]:
+    """The rows that a statement reads, from a cursor of the server: only `rows_at_once` of them are in memory.
+
+    They have to be read before the transaction ends.
+    """
+    return db.exec_driver_sql(statement, parameters, execution_options={"yield_per": rows_at_once})
 
 
 def defer(db: Connection, statement: str, parameters: Any) -> None:

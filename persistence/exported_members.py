@@ -1,8 +1,10 @@
 """Queries of exports of members, of their balances and of the points that they have earned."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -13,10 +15,11 @@ from domain.ledger.expiry import IdlePolicy
 from domain.ledger.lots import end_of_lot
 from domain.members import Member
 from persistence import idle_balances, organizations
-from persistence.connections import query
-from persistence.exported_rows import ExportRange, creation_filters, filter_conditions
+from persistence.connections import query, stream
+from persistence.exported_rows import ROWS_IN_MEMORY, ExportRange, creation_filters, filter_conditions
 from persistence.rows import fields_of
 
+_BALANCES_IN_MEMORY = 1_000
 _EPOCH = "2000-01-01T00:00:00Z"
 _MEMBER = ", ".join(f"m.{name}" for name in fields_of(Member))
 
@@ -138,12 +141,10 @@ class ExportedTier(NamedTuple):
 
 def find_next_members(
     db: Connection, export_range: ExportRange, after: int, limit: int
-) -> list[tuple[Member, ExportedTier | None]]:
+) -> Iterator[tuple[Member, ExportedTier | None]]:
     """The next members after an id who were not erased, each with a tier that was set by request, or None."""
-    return [
-        (Member(*row[:-3]), None if row[-3] is None else ExportedTier(*row[-3:]))
-        for row in query(db, _MEMBERS, export_range.values(after, limit))
-    ]
+    for row in stream(db, _MEMBERS, export_range.values(after, limit), ROWS_IN_MEMORY):
+        yield Member(*row[:-3]), None if row[-3] is None else ExportedTier(*row[-3:])
 
 
 class ExportedBalance(NamedTuple):
@@ -165,13 +166,22 @@ class ExportedBalance(NamedTuple):
     kept_until: datetime | None
 
 
-def find_balances(db: Connection, export_range: ExportRange, wallet_ids: Sequence[int]) -> list[ExportedBalance]:
-    """The balances of wallets, one for each expiry, and the points that the wallets have earned."""
-    values = {**export_range.values(0, 0), "wallet_ids": list(wallet_ids)}
-    balances = [ExportedBalance(*row) for row in query(db, _BALANCES, values)]
+def find_balances(
+    db: Connection, export_range: ExportRange, wallet_ids: Sequence[int]
+) -> Iterator[tuple[tuple[int, int], Iterator[ExportedBalance]]]:
+    """The parts of each balance, by wallet and account id: one for each expiry, and the points that were earned.
+
+    The parts have to be read before the next balance.
+    """
     organization = organizations.find(db, export_range.organization_id)
     policies = {} if organization is None else idle_balances.find_idle_policies(db, organization)
-    return _with_idle_ends(db, export_range, wallet_ids, balances, policies) if policies else balances
+    ends = _idle_ends(db, export_range, wallet_ids, policies)
+    values = {**export_range.values(0, 0), "wallet_ids": list(wallet_ids)}
+    rows = (ExportedBalance(*row) for row in stream(db, _BALANCES, values, _BALANCES_IN_MEMORY))
+    balances = groupby(rows, key=attrgetter("wallet_id", "ledger_account_id"))
+    if not policies:
+        return balances
+    return ((key, _with_idle_end(parts, ends.get(key), export_range.now)) for key, parts in balances)
 
 
 def find_imported_keys(db: Connection, organization_id: int, wallet_ids: Sequence[int]) -> dict[tuple[int, int], str]:
@@ -183,32 +193,32 @@ def find_imported_keys(db: Connection, organization_id: int, wallet_ids: Sequenc
     return {(wallet_id, account_id): key for wallet_id, account_id, key in query(db, _IMPORTED, values)}
 
 
-def _with_idle_ends(
-    db: Connection,
-    export_range: ExportRange,
-    wallet_ids: Sequence[int],
-    balances: Iterable[ExportedBalance],
-    policies: Mapping[int, IdlePolicy],
-) -> list[ExportedBalance]:
-    """The balances with the expiry that applies: at the latest the end of the idle balance, or `kept_until` if later.
+def _idle_ends(
+    db: Connection, export_range: ExportRange, wallet_ids: Sequence[int], policies: Mapping[int, IdlePolicy]
+) -> dict[tuple[int, int], datetime | None]:
+    """The ends of the idle balances of wallets, by wallet and account id."""
+    return {
+        (wallet_id, account_id): policy.end(*dates)
+        for account_id, policy in policies.items()
+        for wallet_id, *dates in idle_balances.find_last_dates(db, export_range.organization_id, account_id, wallet_ids)
+    }
 
-    Balances that have expired with the idle balance are left out. Amounts that now have the same expiry are added up.
+
+def _with_idle_end(
+    parts: Iterable[ExportedBalance], idle_end: datetime | None, now: datetime
+) -> Iterator[ExportedBalance]:
+    """The parts of a balance with the expiry that applies: at the latest `idle_end`, or `kept_until` if that is later.
+
+    Parts that have expired with the idle balance are left out. Amounts that now have the same expiry are added up.
     """
-    ends: dict[tuple[int, int], datetime | None] = {}
-    for account_id, policy in policies.items():
-        for wallet_id, *dates in idle_balances.find_last_dates(
-            db, export_range.organization_id, account_id, wallet_ids
-        ):
-            ends[wallet_id, account_id] = policy.end(*dates)
     by_expiry: dict[tuple[Any, ...], ExportedBalance] = {}
-    for balance in balances:
+    for part in parts:
         # Rows of earned points, and of points that are not available yet, do not expire with the idle balance.
-        is_available = balance.amount and balance.available_at is None
-        end = ends.get((balance.wallet_id, balance.ledger_account_id)) if is_available else None
-        expires_at = end_of_lot(balance.expires_at, end, balance.kept_until)
-        if end is not None and expires_at is not None and expires_at <= export_range.now:
+        end = idle_end if part.amount and part.available_at is None else None
+        expires_at = end_of_lot(part.expires_at, end, part.kept_until)
+        if end is not None and expires_at is not None and expires_at <= now:
             continue
-        key = (balance.wallet_id, balance.ledger_account_id, expires_at, balance.earned_at, balance.available_at)
+        key = (expires_at, part.earned_at, part.available_at)
         amount_before = by_expiry[key].amount if key in by_expiry else Decimal(0)
-        by_expiry[key] = balance._replace(expires_at=expires_at, amount=balance.amount + amount_before)
-    return list(by_expiry.values())
+        by_expiry[key] = part._replace(expires_at=expires_at, amount=part.amount + amount_before)
+    yield from by_expiry.values()

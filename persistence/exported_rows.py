@@ -3,7 +3,7 @@
 The first column of a row is the id after which the next page begins; the others have the form of the written values.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -26,7 +26,10 @@ from domain.fields import wire_name
 from domain.imports.export_keys import BADGE_PATTERN, COUPON_PATTERN, PREFIX
 from domain.imports.records import AUDIENCE_MEMBERS, BADGES, COUPON_CODES, COUPONS, EVENTS, MISSION_PROGRESS
 from domain.ledger.records import TRANSACTION_TYPES
-from persistence.connections import query
+from persistence.connections import stream
+
+# A row may have about a megabyte, and needs a multiple of that in memory.
+ROWS_IN_MEMORY = 20
 
 # The types of the values of filters.
 _FILTERS = {
@@ -359,9 +362,9 @@ class ExportRange:
 
 def find_next_rows(
     db: Connection, kind: str, export_range: ExportRange, after: int, limit: int
-) -> list[tuple[Any, ...]]:
+) -> Iterable[Sequence[Any]]:
     """The next rows of a kind after an id: the id, then the columns."""
-    return query(db, QUERIES[kind].statement, export_range.values(after, limit))
+    return stream(db, QUERIES[kind].statement, export_range.values(after, limit), ROWS_IN_MEMORY)
 
 
 def begin_snapshot(db: Connection) -> None:

@@ -26,7 +26,8 @@ from handlers.services.exports import rows as export_rows
 from handlers.services.exports.rows import ROWS, csv_header, csv_row
 from handlers.services.exports.write import ExportWriter
 from persistence import exports, organizations, transactions
-from persistence.exported_rows import ExportRange
+from persistence.connections import PipeliningCursor
+from persistence.exported_rows import ROWS_IN_MEMORY, ExportRange
 from persistence.exports import EXPORTS
 from tests.builders.api import running_api
 from tests.builders.campaigns import mint
@@ -227,6 +228,50 @@ def test_the_number_of_statements_does_not_depend_on_the_size_of_an_export(organ
     statements_of_small_export = count(organization.api.engine, lambda: exported_lines(organization, kind))
     Imports(organization).run("loyaltyMemberId\n" + "\n".join(f"n-{number}" for number in range(200)))
     assert count(organization.api.engine, lambda: exported_lines(organization, kind)) == statements_of_small_export
+
+
+@pytest.mark.parametrize("kind", ["members", "audience-members", "events"])
+def test_few_rows_of_an_export_are_in_memory(organization, monkeypatch, kind):
+    create_referenced_records(organization)
+    names = [f"n-{number}" for number in range(3 * ROWS_IN_MEMORY)]
+    columns = {"audience-members": ("audience", "Testers"), "events": ("eventType", GENERIC)}
+    Imports(organization).run("loyaltyMemberId\n" + "\n".join(names))
+    if kind in columns:
+        column, value = columns[kind]
+        rows = "".join(f"{name},{value}\n" for name in names)
+        Imports(organization).run(f"loyaltyMemberId,{column}\n{rows}", kind=kind)
+    numbers_of_rows = []
+    fetch = PipeliningCursor.fetchmany
+
+    def count_rows(cursor, size):
+        rows = fetch(cursor, size)
+        numbers_of_rows.append(len(rows))
+        return rows
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PipeliningCursor, "fetchmany", count_rows)
+        # The other way to read rows reads all of them.
+        patched.setattr(PipeliningCursor, "fetchall", lambda cursor: count_rows(cursor, 1_000_000))
+        lines = exported_lines(organization, kind)
+    assert {*names} <= {*member_ids_of(lines)}
+    assert max(numbers_of_rows) == ROWS_IN_MEMORY
+
+
+def test_a_balance_with_too_many_rows_fails_its_export(jobs, organization, monkeypatch):
+    organization.member("ana")
+    Shop(organization).account(pointTrackingEnabled=True, alias="stars")
+    rows = "loyaltyMemberId,amount,account,expiresAt\nana,1,stars,2090-01-01\nana,1,stars,2090-01-02\n"
+    Imports(organization).run(rows, kind="balances")
+    # One row for each expiry, and one for the points earned in this quarter of an hour.
+    monkeypatch.setattr(export_rows, "MAX_ROWS_OF_BALANCE", 3)
+    assert len(exported_lines(organization, "balances")) == 3
+    monkeypatch.setattr(export_rows, "MAX_ROWS_OF_BALANCE", 2)
+    _, export = jobs.run(kind="balances")
+    assert (export["status"], export["rows"], export["error"]) == (
+        "failed",
+        0,
+        "The balance of the member ana in the account stars would be more than 2 rows, the maximum.",
+    )
 
 
 def create_referenced_records(organization):

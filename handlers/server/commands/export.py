@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from domain.exports import FILTERS_OF_KIND, ROLE_OF_KIND
+from domain.exports import FILTERS_OF_KIND, ROLE_OF_KIND, ExportTooLarge
 from domain.problems import InvalidRequest
 from handlers.server.commands.context import (
     load_settings,
@@ -65,7 +65,10 @@ def export_rows(
         }
         now = transactions.run(engine, lambda db: _audit(db, organization_id, request))
         export_range = ExportRange(organization_id, after, since, criteria, now)
-        row_count, last_id = _write(engine, kind, file_format, export_range)
+        try:
+            row_count, last_id = _write(engine, kind, file_format, export_range)
+        except ExportTooLarge as error:
+            raise click.ClickException(str(error)) from None
     click.echo(f"{row_count:,} rows, the last id is {last_id}.", err=True)
 
 

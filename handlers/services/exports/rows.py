@@ -1,17 +1,16 @@
 """The rows of exports, in bounded memory. Rows of members and of balances have the columns of imports."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from domain.calendar import instant_text
+from domain.exports import ExportTooLarge
 from domain.fields import wire_name
 from domain.imports.cells import FIELDS, csv_line, escape_formula, list_cell
 from domain.imports.export_keys import balance_keys, parse_export_key, source_of
@@ -24,9 +23,7 @@ from persistence.exported_rows import QUERIES, ExportRange
 from persistence.rows import fields_of
 
 ROWS_AT_ONCE = 2000
-# The columns that the digest in the keys of a balance covers. The account is left out: another organization, which may
-# import and export the balance again, may give its account another name.
-_BALANCE_CONTENTS = ("amount", "expiresAt", "qualifyingAmount", "earnedAt", "availableAt")
+MAX_ROWS_OF_BALANCE = 500_000
 _MEMBER_FIELDS = [(wire_name(name), name) for name in fields_of(MemberProperties)]
 
 
@@ -38,20 +35,31 @@ class ExportedRow:
     values: Mapping[str, Any]
 
 
-def _member_pages(db: Connection, export_range: ExportRange) -> Iterator[list[tuple[Member, ExportedTier | None]]]:
-    """The members of an export, page by page, each with the tier that was set, None if there is none."""
-    after = export_range.after
-    while page := exported_members.find_next_members(db, export_range, after, ROWS_AT_ONCE):
-        yield page
-        last_member, _ = page[-1]
-        after = last_member.member_id
+class _Owner(NamedTuple):
+    """The member whose wallet it is. The other fields of members, which may be large, are not kept."""
+
+    member_id: int
+    loyalty_member_id: str
+
+
+def _pages(after: int, next_page: Callable[[int], Iterable[ExportedRow]]) -> Iterator[ExportedRow]:
+    """The rows of all pages; `next_page` returns the rows after an id, no rows after the last page."""
+    last_id = None
+    while after != last_id:
+        last_id = after
+        for row in next_page(last_id):
+            yield row
+            after = row.row_id
 
 
 def member_rows(db: Connection, export_range: ExportRange) -> Iterator[ExportedRow]:
     """A row for each member who was not erased, ordered by id, with the tier that was set."""
-    for page in _member_pages(db, export_range):
-        for member, tier in page:
+
+    def next_page(after: int) -> Iterator[ExportedRow]:
+        for member, tier in exported_members.find_next_members(db, export_range, after, ROWS_AT_ONCE):
             yield ExportedRow(member.member_id, _member_values(member, tier))
+
+    return _pages(export_range.after, next_page)
 
 
 def _member_values(member: Member, tier: ExportedTier | None) -> dict[str, Any]:
@@ -83,57 +91,76 @@ def balance_rows(db: Connection, export_range: ExportRange) -> Iterator[Exported
     quarter, so the points of a row count in the same period. Points that are not available yet have rows of their own,
     one for each moment at which they become available.
     """
-    for page in _member_pages(db, export_range):
-        members_by_wallet = {member.wallet_id: member for member, _ in page}
-        wallet_ids = list(members_by_wallet)
-        balances = exported_members.find_balances(db, export_range, wallet_ids)
+    after = export_range.after
+    while owners := _next_owners(db, export_range, after):
+        wallet_ids, after = list(owners), max(owner.member_id for owner in owners.values())
         imported_keys = exported_members.find_imported_keys(db, export_range.organization_id, wallet_ids)
-        for wallet_and_account, parts in groupby(balances, key=attrgetter("wallet_id", "ledger_account_id")):
+        for wallet_and_account, parts in exported_members.find_balances(db, export_range, wallet_ids):
             wallet_id, _ = wallet_and_account
-            imported_key = imported_keys.get(wallet_and_account)
-            yield from _rows_of_balance(members_by_wallet[wallet_id], list(parts), imported_key)
+            yield from _rows_of_balance(owners[wallet_id], parts, imported_keys.get(wallet_and_account))
+
+
+def _next_owners(db: Connection, export_range: ExportRange, after: int) -> dict[int, _Owner]:
+    """The next members after an id, by the ids of their wallets."""
+    members = exported_members.find_next_members(db, export_range, after, ROWS_AT_ONCE)
+    return {member.wallet_id: _Owner(member.member_id, member.loyalty_member_id) for member, _ in members}
 
 
 def _rows_of_balance(
-    member: Member, parts: Sequence[ExportedBalance], imported_key: str | None
+    owner: _Owner, parts: Iterable[ExportedBalance], imported_key: str | None
 ) -> Iterator[ExportedRow]:
-    """The rows of a member's points in an account.
+    """The rows of a member's points in an account; raises ExportTooLarge.
 
     `imported_key` is the key of the first row that the balance was imported from, None if it was not imported. The new
     keys name the same source as `imported_key`, so that the organization that exported the points recognizes them.
     """
-    rows = [_balance_values(member, part) for part in parts]
+    account = account_key = ""
+    # The keys depend on all rows, so these are in memory, without the values that they share.
+    contents: list[tuple[Any, ...]] = []
+    for part in parts:
+        if len(contents) == MAX_ROWS_OF_BALANCE:
+            raise ExportTooLarge(
+                f"The balance of the member {owner.loyalty_member_id} in the account {part.account} would be more than"
+                f" {MAX_ROWS_OF_BALANCE} rows, the maximum."
+            )
+        account, account_key = part.account, part.ledger_account_key
+        contents.append(_balance_contents(part))
     first_key = None if imported_key is None else parse_export_key(imported_key)
-    source = source_of(parts[0].ledger_account_key, member.member_id) if first_key is None else first_key.source
-    digest = digest_of([[row.get(name) for name in _BALANCE_CONTENTS] for row in rows])
-    for row, key in zip(rows, balance_keys(source, digest, len(rows)), strict=True):
-        yield ExportedRow(member.member_id, {**row, "systemUniqueKey": key})
+    source = source_of(account_key, owner.member_id) if first_key is None else first_key.source
+    keys = balance_keys(source, digest_of(contents), len(contents))
+    for (amount, *others), key in zip(contents, keys, strict=True):
+        values = (owner.loyalty_member_id, amount, account, *others, key)
+        row = dict(zip(_BALANCE_COLUMNS, values, strict=True))
+        yield ExportedRow(owner.member_id, {name: value for name, value in row.items() if value is not None})
 
 
-def _balance_values(member: Member, part: ExportedBalance) -> dict[str, Any]:
-    """The values of a row by column, without its key; empty ones are left out."""
-    values = {
-        "loyaltyMemberId": member.loyalty_member_id,
-        "amount": exact_number(part.amount),
-        "account": part.account,
-        "expiresAt": _moment_text(part.expires_at),
-        "qualifyingAmount": exact_number(part.qualifying),
-        "earnedAt": _moment_text(part.earned_at),
-        "availableAt": _moment_text(part.available_at),
-    }
-    return {name: value for name, value in values.items() if value is not None}
+def _balance_contents(part: ExportedBalance) -> tuple[Any, ...]:
+    """The values of a row without the member, the account and the key: the keys of the rows depend on these values.
+
+    The account is left out because another organization, which may import and export the balance again, may give its
+    account another name.
+    """
+    return (
+        exact_number(part.amount),
+        _moment_text(part.expires_at),
+        exact_number(part.qualifying),
+        _moment_text(part.earned_at),
+        _moment_text(part.available_at),
+    )
 
 
 def _record_rows(kind: str, db: Connection, export_range: ExportRange) -> Iterator[ExportedRow]:
     """A row for each record of a kind other than members and balances, ordered by id."""
-    columns, after = QUERIES[kind].columns, export_range.after
-    while page := exported_rows.find_next_rows(db, kind, export_range, after, ROWS_AT_ONCE):
-        for row_id, *values in page:
+    columns = QUERIES[kind].columns
+
+    def next_page(after: int) -> Iterator[ExportedRow]:
+        for row_id, *values in exported_rows.find_next_rows(db, kind, export_range, after, ROWS_AT_ONCE):
             yield ExportedRow(
                 row_id,
                 {name: to_json_value(value) for name, value in zip(columns, values, strict=True) if value is not None},
             )
-            after = row_id
+
+    return _pages(export_range.after, next_page)
 
 
 ReadRows = Callable[[Connection, ExportRange], Iterator[ExportedRow]]
