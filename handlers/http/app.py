@@ -21,12 +21,13 @@ from handlers.http import problems, storage
 from handlers.http.contract import ResponseContract
 from handlers.http.dispatch import Dispatcher
 from handlers.http.envelope import Envelope
+from handlers.http.exchange import Exchange
 from handlers.http.logging import configure
 from handlers.http.operations import Dispatch, Operations
 from handlers.http.pages import Site, create_pages_app, no_figures
 from handlers.http.routing import Routing, SurfaceResolver
 from handlers.http.security import Authenticate, refuse_every_key, security_map
-from handlers.http.threads import FairThreads, Threads
+from handlers.http.threads import FairThreads, Share, Threads
 from handlers.http.throttle import Throttle
 from handlers.http.token_threads import (
     PASSWORD_THREADS,
@@ -142,7 +143,12 @@ def build_app(
     """
     workers = FairThreads(settings.threads, "operation")
     page_threads = Threads(_PAGE_THREADS, "page")
-    token_threads = TokenThreads(lambda: workers.of(None), find_organization)
+
+    def threads_of_address(exchange: Exchange) -> Share:
+        """The executor of work before the organization is found: it begins in turns of addresses."""
+        return workers.of(None, exchange.address)
+
+    token_threads = TokenThreads(threads_of_address, find_organization)
     dry_run_threads = FairThreads(DRY_RUN_THREADS, "dry-run")
     throttle = Throttle(settings)
     request_seconds = settings.request_timeout_ms / 1000
@@ -162,7 +168,7 @@ def build_app(
         import_name=__name__,
         lifespan=_lifespan_of(workers, token_threads, dry_run_threads, page_threads),
         middlewares=[ExceptionMiddleware, Routing, SecurityMiddleware, LifespanMiddleware],
-        security_map=dict(security_map(authenticate, authenticate_key, lambda: workers.of(None), request_seconds)),
+        security_map=dict(security_map(authenticate, authenticate_key, threads_of_address, request_seconds)),
     )
     schemas = {surface: Schemas(surface, document) for surface, document in documents.items()}
     for surface, document in documents.items():

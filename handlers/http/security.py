@@ -23,9 +23,15 @@ Authenticate = Callable[[str], Caller]
 
 
 def security_map(
-    authenticate: Authenticate, authenticate_key: Authenticate, pool: Callable[[], Executor], request_seconds: float
+    authenticate: Authenticate,
+    authenticate_key: Authenticate,
+    pool: Callable[[Exchange], Executor],
+    request_seconds: float,
 ) -> Mapping[str, Any]:
-    """The handlers of security schemes by type, for connexion; `request_seconds` is the time limit of a request."""
+    """The handlers of security schemes by type, for connexion; `request_seconds` is the time limit of a request.
+
+    `pool` returns the threads that verify the credentials of a request.
+    """
     return {
         **SECURITY_HANDLERS,
         "oauth2": lambda: TokenHandler(Authentication(authenticate, pool, request_seconds)),
@@ -42,7 +48,9 @@ def refuse_every_key(_key: str) -> Caller:
 class Authentication:
     """Finds the callers with given credentials, in threads of a pool, and in the time that their requests have left."""
 
-    def __init__(self, authenticate: Authenticate, pool: Callable[[], Executor], request_seconds: float) -> None:
+    def __init__(
+        self, authenticate: Authenticate, pool: Callable[[Exchange], Executor], request_seconds: float
+    ) -> None:
         self._authenticate = authenticate
         self._pool = pool
         self._request_seconds = request_seconds
@@ -55,7 +63,7 @@ class Authentication:
         loop = asyncio.get_running_loop()
         timer = loop.call_later(exchange.seconds_left(self._request_seconds), deadline.expire)
         try:
-            return await loop.run_in_executor(self._pool(), self._find_caller, deadline, credentials)
+            return await loop.run_in_executor(self._pool(exchange), self._find_caller, deadline, credentials)
         finally:
             timer.cancel()
 

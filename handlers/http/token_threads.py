@@ -33,12 +33,12 @@ class TokenThreads:
     turns, one of each client. A client is a client id at an address, so that guesses from other addresses do not delay
     the client. All unknown clients of an address share the turn of one organization.
 
-    `find_organization` is called in a thread of `lookup_pool`.
+    `find_organization` is called in a thread that `lookup_pool` returns for the request.
     """
 
     def __init__(
         self,
-        lookup_pool: Callable[[], Executor],
+        lookup_pool: Callable[[Exchange], Executor],
         find_organization: FindOrganization = find_no_organization,
     ) -> None:
         self._lookup_pool = lookup_pool
@@ -61,7 +61,7 @@ class TokenThreads:
             organization_id = self._find_organization(exchange.headers, body)
             return threads.of(exchange.address if organization_id is None else organization_id, client)
 
-        return _LaterExecutor(self._lookup_pool(), find_executor)
+        return _LaterExecutor(self._lookup_pool(exchange), find_executor)
 
     def close(self) -> None:
         """Let running and waiting requests finish, then end the threads."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from sqlalchemy.exc import OperationalError
 from domain.problems import Unauthorized
 from handlers.call import Request, Response
 from handlers.http.app import build_app
+from handlers.http.threads import FairThreads
 from handlers.messages.validation import DocumentError
 from persistence.transactions import check_deadline, deadline_of_thread
 from tests.http.support import (
@@ -29,6 +31,7 @@ from tests.http.support import (
     serve,
 )
 
+MAX_WAIT_SECONDS = 60
 PLAIN: dict[str, list[str]] = {"bearerAuth": []}
 PATHS = {
     "/public": {"get": operation("public", public=True)},
@@ -172,6 +175,38 @@ def test_a_token_is_verified_off_the_event_loop_unless_it_is_cached():
     # The event loop runs in the main thread.
     [thread] = threads_of_verifications
     assert thread is not threading.main_thread()
+
+
+def test_tokens_from_several_addresses_are_verified_alternately(monkeypatch):
+    """One thread verifies all tokens; the first one waits until the others are queued."""
+    verified_tokens, queued, go_on = [], threading.Semaphore(0), threading.Event()
+    submit = FairThreads.submit
+
+    def submit_and_count(*arguments):
+        future = submit(*arguments)
+        queued.release()
+        return future
+
+    def verify(token):
+        verified_tokens.append(token)
+        assert go_on.wait(MAX_WAIT_SECONDS)
+        return authenticate(token)
+
+    monkeypatch.setattr(FairThreads, "submit", submit_and_count)
+    settings = replace(SETTINGS, threads=1, trusted_proxies="127.0.0.1")
+    client = Client(build_app({"integration": document(PATHS)}, Recorder(), verify, settings))
+    requests = [(f"wrong-{number}", "192.0.2.1") for number in range(4)] + [("reader", "192.0.2.2")]
+    with ThreadPoolExecutor(len(requests)) as clients:
+        try:
+            replies = []
+            for token, address in requests:
+                headers = {"X-Forwarded-For": address}
+                replies.append(clients.submit(client, "GET", "/v2/books", token=token, headers=headers))
+                assert queued.acquire(timeout=MAX_WAIT_SECONDS)
+        finally:
+            go_on.set()
+        assert [reply.result().status for reply in replies] == [401] * 4 + [200]
+    assert verified_tokens == ["wrong-0", "wrong-1", "reader", "wrong-2", "wrong-3"]
 
 
 def test_a_401_of_a_handler_challenges_in_the_scheme_of_the_client():

@@ -95,7 +95,7 @@ class TokenRequests:
         assert PASSWORD_THREADS == 1
         self._organizations = organizations
         self._lookups = Threads(1, "lookup")
-        self._threads = TokenThreads(self._lookups, self._find_organization)
+        self._threads = TokenThreads(lambda _: self._lookups(), self._find_organization)
         self._begin_order: list[str] = []
         self._first_has_begun, self._go_on = threading.Event(), threading.Event()
         self.add("first", client_id="somebody", address="198.51.100.1")
