@@ -33,7 +33,7 @@ WHERE organization_id = %s AND expiry_extension_id = %s AND status = 'running' F
 """
 
 _WALLETS = """
-SELECT DISTINCT wallet_id FROM ledger_lots
+SELECT wallet_id FROM ledger_lots
 WHERE organization_id = %s AND ledger_account_id = %s AND wallet_id > %s AND remaining > 0
 ORDER BY wallet_id LIMIT %s
 """
@@ -56,10 +56,18 @@ def claim_running(db: Connection, organization_id: int | None = None) -> ExpiryE
     return None
 
 
-def find_next_wallets(db: Connection, extension: ExpiryExtension, limit: int) -> list[int]:
-    """The next wallets, ordered by id, that have lots of the account and are not extended yet."""
-    values = (extension.organization_id, extension.ledger_account_id, extension.after_wallet_id, limit)
-    return [row[0] for row in query(db, _WALLETS, values)]
+def find_next_wallets(db: Connection, extension: ExpiryExtension, limit: int, max_lots: int) -> list[int]:
+    """The next wallets, ordered by id, that have lots of the account and are not extended yet: at most `limit`.
+
+    These are at least one wallet, and further ones only if all together have at most `max_lots` lots.
+    """
+    values = (extension.organization_id, extension.ledger_account_id, extension.after_wallet_id, max_lots + 1)
+    rows = query(db, _WALLETS, values)
+    wallet_ids = list(dict.fromkeys(row[0] for row in rows))
+    if len(rows) > max_lots:
+        # Not all lots of the last wallet were read.
+        wallet_ids = wallet_ids[:-1] or wallet_ids
+    return wallet_ids[:limit]
 
 
 def find_wallets_of_lots(

@@ -125,6 +125,26 @@ SELECT wallet_id FROM (
 ) due ORDER BY wallet_id LIMIT %s
 """
 
+# By wallet: the lots of accounts whose whole balance may expire, the mints that are due, and the holds that have ended.
+_DUE_ROWS = """
+SELECT wallet_id FROM (
+    (SELECT wallet_id FROM ledger_lots
+     WHERE organization_id = %(organization_id)s AND wallet_id = ANY(%(wallet_ids)s)
+        AND ledger_account_id = ANY(%(account_ids)s) AND remaining > 0
+     ORDER BY wallet_id LIMIT %(limit)s)
+    UNION ALL
+    (SELECT to_wallet_id FROM ledger_transactions
+     WHERE organization_id = %(organization_id)s AND to_wallet_id = ANY(%(wallet_ids)s) AND status = 0
+        AND transaction_type = 1 AND coalesce(available_at, held_until) <= %(now)s
+     ORDER BY to_wallet_id LIMIT %(limit)s)
+    UNION ALL
+    (SELECT from_wallet_id FROM ledger_transactions
+     WHERE organization_id = %(organization_id)s AND from_wallet_id = ANY(%(wallet_ids)s) AND status = 0
+        AND held_until <= %(now)s
+     ORDER BY from_wallet_id LIMIT %(limit)s)
+) due ORDER BY wallet_id LIMIT %(limit)s
+"""
+
 _FIRST_DUE = """
 SELECT least(
     (SELECT min(expires_at) FROM ledger_lots
@@ -279,6 +299,34 @@ def find_next_wallets_due(
     if uncertain_policies:
         wallets |= find_wallets_past_idle_end(db, organization_id, after, policies, uncertain_policies, now, limit)
     return sorted(wallets)[:limit]
+
+
+def limit_due_rows(
+    db: Connection,
+    organization_id: int,
+    wallet_ids: Sequence[int],
+    idle_account_ids: Collection[int],
+    now: datetime,
+    max_rows: int,
+) -> Sequence[int]:
+    """The first of these wallets, at least one, whose work has at most `max_rows` rows of lots and transactions.
+
+    The rows are the lots of accounts whose whole balance expires, the mints that have become available, and the holds
+    that have ended. The wallets are ordered by id.
+    """
+    values = {
+        "organization_id": organization_id,
+        "wallet_ids": wallet_ids,
+        "account_ids": list(idle_account_ids),
+        "now": now,
+        "limit": max_rows + 1,
+    }
+    rows = query(db, _DUE_ROWS, values)
+    if len(rows) <= max_rows:
+        return wallet_ids
+    # Not all rows of the last wallet were read.
+    last_wallet_id = rows[-1][0]
+    return [wallet_id for wallet_id in wallet_ids if wallet_id < last_wallet_id] or wallet_ids[:1]
 
 
 def find_first_due(db: Connection, organization: Organization, after: datetime, until: datetime) -> datetime | None:

@@ -4,7 +4,7 @@ Other calls wait for these wallets, and jobs of other organizations for the end 
 """
 
 FIRST_WALLETS, MAX_WALLETS = 50, 500
-MAX_EXPIRED_LOTS = 2_000
+MAX_EXPIRED_LOTS = MAX_DUE_ROWS = 2_000
 TRANSACTION_SECONDS = 1.0
 
 

@@ -217,8 +217,10 @@ class TestWholeAccount:
             pass
         assert ana.lots == {"2027-04-15T00:00:00Z": 100}
 
-    def test_extensions_are_applied_in_steps(self, clock, points, api, monkeypatch):
-        monkeypatch.setattr("handlers.services.ledger.extend_expiry.WALLETS_AT_ONCE", 1)
+    @pytest.mark.parametrize("limit", ["WALLETS_AT_ONCE", "MAX_LOTS_AT_ONCE"])
+    def test_extensions_are_applied_in_steps(self, clock, points, api, monkeypatch, limit):
+        # Each member has one lot.
+        monkeypatch.setattr(f"handlers.services.ledger.extend_expiry.{limit}", 1)
         for number in range(3):
             Member(clock, points, f"member-{number}").mint(10)
         extend(points, months=1)

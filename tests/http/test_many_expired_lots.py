@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from handlers.server import jobs
 from handlers.services.ledger import expire
 from handlers.services.wallet_batches import MAX_EXPIRED_LOTS
+from persistence import organizations
 from tests.builders.campaigns import mint
 from tests.builders.points import Points
 from tests.builders.tiers import TierSchedule
@@ -100,6 +103,28 @@ def test_an_expiry_of_many_lots_is_reported_in_parts(shop, monkeypatch):
     events = events_of_expiries_and_tiers(shop)
     # One lot of 3 points, and twice two lots.
     assert [amount for event_type, amount, _ in events if event_type == "points-expired"] == [3, 2 * 3, 2 * 3]
+
+
+@pytest.mark.parametrize("due_by", ["availability", "inactivity"])
+def test_a_step_takes_further_wallets_only_for_few_due_points(shop, monkeypatch, due_by):
+    policies = [{"expirationType": "inactivity", "period": 1}] if due_by == "inactivity" else []
+    account = shop.account(pointTrackingEnabled=True, expirationPolicies=policies)
+    account_id = account["ledgerAccountId"]
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    waiting = {} if policies else {"availableAt": tomorrow.isoformat()}
+    for _ in range(3):
+        member = shop.member()
+        for _ in range(2):
+            shop.give(member, 5, ledgerAccountId=account_id, **waiting)
+    monkeypatch.setattr(expire, "MAX_DUE_ROWS", 3)
+    wallet_ids, last_wallet_ids = [row.wallet_id for row in shop.rows("members", order="wallet_id")], [0]
+    moment = datetime.now(UTC) + timedelta(days=100)
+    with shop.engine.connect() as db:
+        organization = organizations.find(db, shop.organization.id)
+        while posted := expire.expire_next(db, organization, last_wallet_ids[-1], moment):
+            last_wallet_ids.append(posted.last_wallet_id)
+    # A step with two of the wallets would have 4 points.
+    assert last_wallet_ids == [0, *wallet_ids]
 
 
 def test_a_call_posts_all_expired_lots_of_its_member(shop, monkeypatch):

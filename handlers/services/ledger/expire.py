@@ -11,7 +11,7 @@ from domain.organizations import Organization
 from handlers.call import Execution
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
-from handlers.services.wallet_batches import MAX_EXPIRED_LOTS, MAX_WALLETS
+from handlers.services.wallet_batches import MAX_DUE_ROWS, MAX_EXPIRED_LOTS, MAX_WALLETS
 from persistence import idle_balances, ledger_lots
 
 
@@ -33,13 +33,15 @@ def expire_next(
     """Post due expiries and ends of holds for the next `limit` wallets after the id `after`; return what has expired.
 
     If the wallets have more than `MAX_EXPIRED_LOTS` expired lots, the next step begins again with the first wallet that
-    has any left. Returns None if nothing is due in any further wallet.
+    has any left. If they have more than `MAX_DUE_ROWS` points that expire by inactivity or become available, the last
+    wallets are left to the next step. Returns None if nothing is due in any further wallet.
     """
     organization_id = organization.organization_id
     policies = idle_balances.find_idle_policies(db, organization)
-    wallet_ids = ledger_lots.find_next_wallets_due(db, organization_id, after, policies, now, limit)
-    if not wallet_ids:
+    due_wallets = ledger_lots.find_next_wallets_due(db, organization_id, after, policies, now, limit)
+    if not due_wallets:
         return None
+    wallet_ids = ledger_lots.limit_due_rows(db, organization_id, due_wallets, policies, now, MAX_DUE_ROWS)
     execution = Execution(
         db=db, organization=organization, now=now, request_id="expire", max_expired_lots=MAX_EXPIRED_LOTS
     )

@@ -33,7 +33,8 @@ from persistence import posting, test_clocks, transactions
 from persistence.expiry_extensions import EXTENSIONS, claim_running, find_next_wallets, find_wallets_of_lots
 from persistence.ledger import ACCOUNTS
 
-WALLETS_AT_ONCE = 200
+# The maximum numbers of wallets, and of their lots unless a single wallet has more, that a transaction extends.
+WALLETS_AT_ONCE, MAX_LOTS_AT_ONCE = 200, 2_000
 
 _ENTITY = "expiry-extension"
 _REASON = "The expiry of points was extended."
@@ -191,7 +192,7 @@ def extend_next(db: Connection, organization: Organization, extension: ExpiryExt
     Returns False, and sets the extension's status to done, if no wallet remains.
     """
     account = ACCOUNTS.find(db, organization.organization_id, extension.ledger_account_id)
-    wallet_ids = find_next_wallets(db, extension, WALLETS_AT_ONCE)
+    wallet_ids = find_next_wallets(db, extension, WALLETS_AT_ONCE, MAX_LOTS_AT_ONCE)
     if account is None or not account.point_tracking_enabled or not wallet_ids:
         EXTENSIONS.store(db, extension, {"status": DONE}, now)
         return False
