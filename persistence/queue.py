@@ -34,6 +34,9 @@ DEAD_LETTER_ORDER = {
     "deadAt": queued_events.c.dead_at,
 }
 
+# The payloads that are read at once. One may have a megabyte, and needs up to thirty times as much in memory.
+MAX_BYTES = 4 * 1024 * 1024
+
 _EVENT_COLUMNS = ", ".join(f"e.{column.name}" for column in columns_of(events, LoyaltyEvent))
 # Events that are queued are not evaluated yet, so the customAttributes, up to 64 KiB for each member, are left out.
 _MEMBER_COLUMNS = ", ".join(
@@ -97,16 +100,23 @@ WHERE q.organization_id = %(organization_id)s AND q.member_id = %(member_id)s AN
 FOR NO KEY UPDATE SKIP LOCKED
 """
 
+# Events are left out after `max_bytes` of payloads; the first event is always read.
 _LINES = f"""{_WITH_SORT}
-SELECT {_EVENT_COLUMNS}, l.attempts
-FROM unnest(%(member_ids)s::bigint[]) AS m(member_id)
-CROSS JOIN LATERAL (
-    SELECT q.loyalty_event_id, q.place, q.attempts FROM queued_events q
-    WHERE q.organization_id = %(organization_id)s AND q.member_id = m.member_id AND q.dead_at IS NULL
-    ORDER BY q.place LIMIT %(limit)s
-) l
-JOIN events e ON e.organization_id = %(organization_id)s AND e.loyalty_event_id = l.loyalty_event_id
-ORDER BY l.place
+SELECT {_EVENT_COLUMNS}, e.attempts
+FROM (
+    SELECT e.*, l.place, l.attempts, sum(octet_length(e.payload::text)) OVER (
+        ORDER BY l.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ) AS bytes_before
+    FROM unnest(%(member_ids)s::bigint[]) AS m(member_id)
+    CROSS JOIN LATERAL (
+        SELECT q.loyalty_event_id, q.place, q.attempts FROM queued_events q
+        WHERE q.organization_id = %(organization_id)s AND q.member_id = m.member_id AND q.dead_at IS NULL
+        ORDER BY q.place LIMIT %(limit)s
+    ) l
+    JOIN events e ON e.organization_id = %(organization_id)s AND e.loyalty_event_id = l.loyalty_event_id
+) e
+WHERE coalesce(e.bytes_before, 0) < %(max_bytes)s
+ORDER BY e.place
 """
 
 _REMOVE = "DELETE FROM queued_events WHERE organization_id = %s AND loyalty_event_id = ANY(%s)"
@@ -186,8 +196,16 @@ def claim_head(db: Connection, organization_id: int, member_id: int, *, waits_fo
 
 
 def find_lines(db: Connection, organization_id: int, member_ids: Collection[int], limit: int) -> list[QueuedEvent]:
-    """The first events, at most `limit` of each line, of members whose lines are claimed, in the order of the lines."""
-    parameters = {"organization_id": organization_id, "member_ids": list(member_ids), "limit": limit}
+    """The first events of members whose lines are claimed, in the order of the lines.
+
+    At most `limit` of each line, and no further events after `MAX_BYTES` of payloads.
+    """
+    parameters = {
+        "organization_id": organization_id,
+        "member_ids": list(member_ids),
+        "limit": limit,
+        "max_bytes": MAX_BYTES,
+    }
     return [QueuedEvent(LoyaltyEvent(*row[:-1]), row[-1]) for row in db.exec_driver_sql(_LINES, parameters)]
 
 

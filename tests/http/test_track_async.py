@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from handlers.services.events import evaluate_queued
+from persistence import queue
 from tests.builders.campaigns import mint
 from tests.builders.queue import drain, drain_of, outcome, send, waiting
 from tests.builders.tracking import GENERIC, WHOLE_DOLLARS, Shop, event, order, order_update, running
@@ -69,6 +70,19 @@ def test_a_step_leaves_expensive_events_for_later(api, shop, monkeypatch):
         pass
     assert (waiting(shop), shop.balance(member), shop.balance(second_member)) == (0, 3 * 3, 3)
     assert {outcome(shop, receipt)["event"]["status"] for receipt in receipts} == {"success"}
+
+
+@pytest.mark.parametrize("is_one_member", [True, False])
+def test_a_step_reads_payloads_up_to_a_number_of_bytes(shop, monkeypatch, is_one_member):
+    members = [shop.member()] * 3 if is_one_member else [shop.member() for _ in range(3)]
+    results = send(shop, *(event(member, payload={"text": "a" * 100}) for member in members))
+    # The first payload is read in any case. After the second one, both have more bytes.
+    monkeypatch.setattr(queue, "MAX_BYTES", 150)
+    worker, statuses = drain_of(shop), []
+    for _ in range(2):
+        worker.evaluate_next(shop.organization.id)
+        statuses.append([outcome(shop, result)["event"]["status"] for result in results])
+    assert statuses == [["success", "success", "pending"], ["success"] * 3]
 
 
 def test_queued_events_get_the_results_of_synchronous_tracking(shop):
