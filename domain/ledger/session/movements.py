@@ -335,7 +335,7 @@ class Movements(Balances):
     ) -> Posting:
         """Reserve the amount until a capture, or for a `wait`; entries of zero mark the wallets concerned."""
         if overdraft_of(account) and wait is None:
-            raise CaptureNotSupported("An account with an overdraft does not support manual capture.")
+            raise CaptureNotSupported("An account that allows an overdraft does not support manual capture.")
         if transaction_type == MINT:
             # The points are earned at this date, also if they are captured or released later.
             details = replace(details, external_event_date=details.external_event_date or self.at)
