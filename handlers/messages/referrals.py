@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from domain.campaigns.outcomes import EVALUATED, EXECUTED, PARTIAL
+from domain.campaigns.outcomes import EVALUATED, EXECUTED
 from domain.referrals import ReferralOutcome, RewardOutcome
 from handlers.messages.json_text import exact_number
 
@@ -29,18 +29,18 @@ def _outcome(outcome: ReferralOutcome, is_dry_run: bool) -> dict[str, Any]:
 
 
 def _reward(outcome: RewardOutcome, is_dry_run: bool) -> dict[str, Any]:
-    """The outcome of a reward; a partial one has the paid points, and besides them the requested points."""
-    reward, is_partial = outcome.reward, outcome.status == PARTIAL
+    """The outcome of a reward with the paid points; if they were refused in whole or in part, also the due points."""
+    reward = outcome.reward
     response: dict[str, Any] = {
         "recipient": reward.recipient,
         "memberId": outcome.member_id,
-        "points": None if reward.points is None else exact_number(outcome.points if is_partial else reward.points),
+        "points": None if reward.points is None else exact_number(outcome.points),
         "ledgerAccountId": reward.ledger_account_id,
         "couponBookKey": reward.coupon_book_key,
         "code": None if is_dry_run else outcome.code,
         "status": EVALUATED if is_dry_run and outcome.status == EXECUTED else outcome.status,
     }
-    if is_partial and reward.points is not None:
+    if outcome.error is not None and reward.points is not None:
         response["requestedPoints"] = exact_number(reward.points)
     if outcome.wait is not None:
         response["availableAt"] = outcome.wait.available_at_text
