@@ -26,6 +26,9 @@ SERVER_PATTERN = "x-server-pattern"
 MAX_EXPLAINED_VALUES = 2_000
 """If a body has more values than this, only its first fault is reported."""
 
+# A value gets no second fault by these keywords if it has one by another: a text of a wrong length, and a value that is
+# not one of the allowed ones.
+_BETTER_FAULTS = {"pattern": ("minLength", "maxLength"), "type": ("enum",)}
 # Longer chains of references count as circular.
 _MAX_REFERENCES = 20
 _INT_BOUNDS = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
@@ -254,12 +257,10 @@ class Validator:
         """The faults of the value as (place, sentence), at most `MAX_FAULTS`; only the first fault of a large value."""
         faults: list[tuple[Place, str]] = []
         errors = self._errors(value)
-        # A text with a wrong length gets no second fault for its pattern.
-        wrong_lengths = {
-            tuple(error.instance_path) for error in errors if error.kind.name in ("minLength", "maxLength")
-        }
+        keywords_at = {(error.kind.name, *error.instance_path) for error in errors}
         for error in errors:
-            if error.kind.name != "pattern" or tuple(error.instance_path) not in wrong_lengths:
+            better_names = _BETTER_FAULTS.get(error.kind.name, ())
+            if keywords_at.isdisjoint((name, *error.instance_path) for name in better_names):
                 faults.extend(self._explainer.explain(error))
         return list(dict.fromkeys(faults))[:MAX_FAULTS]
 

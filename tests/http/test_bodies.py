@@ -301,6 +301,15 @@ def test_all_faults_of_a_body_are_reported_at_once(server):
     }
 
 
+def test_a_value_of_another_type_than_the_allowed_ones_has_one_fault(server):
+    client, _ = server
+    reply = client("POST", "/v2/books", json_body={"title": "a", "size": 5, "action": {"kind": None}})
+    assert [(fault["pointer"], fault["detail"]) for fault in reply.json["errors"]] == [
+        ("/size", "size is not one of: s, l, null."),
+        ("/action/kind", "action.kind is not one of: mint, note."),
+    ]
+
+
 def test_an_unknown_name_is_reported_with_a_similar_one(server):
     client, _ = server
     reply = client("POST", "/v2/books", json_body={"tilte": "a", "title": "a", "parts": [{"title": "x", "Titel": "x"}]})
