@@ -1,11 +1,13 @@
 """Rows about points: how many moved, and what gave or took them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.campaigns.effects import BURN_POINTS, EXTEND_EXPIRY, MINT_POINTS
+from domain.campaigns.outcomes import AUTHORIZED, EXECUTED, PARTIAL
 from domain.ledger.records import PENDING, REVERT, REVERTED, SETTLED, TRANSACTION_TYPES, TRANSFER
 from domain.timeline.rows import POINTS, POINTS_RELEASE, TimelineRow, amount_text, without_full_stop
 
@@ -183,9 +185,12 @@ class PointsReleaseFact:
         )
 
 
-# The effects that post transactions, and the statuses of effects that did post one.
-_POSTING = frozenset({"mint-points", "burn-points"})
-_POSTED = frozenset({"executed", "partial", "authorized"})
+# The statuses of effects that did post a transaction, by effect. An authorized extension posts none.
+_POSTED: Mapping[str, Collection[str]] = {
+    MINT_POINTS: (EXECUTED, PARTIAL, AUTHORIZED),
+    BURN_POINTS: (EXECUTED, PARTIAL, AUTHORIZED),
+    EXTEND_EXPIRY: (EXECUTED,),
+}
 
 _MISSION_PREFIX, _REFERRAL_PREFIX, _COUPON_USAGE_PREFIX = "mission-", "referral-", "coupon-usage-"
 
@@ -236,7 +241,7 @@ def _campaigns(effects: Sequence[Mapping[str, Any]]) -> list[Source]:
     return [
         Source(BY_CAMPAIGN, effect["campaignCode"], effect["campaignId"])
         for effect in effects
-        if effect["effectId"] in _POSTING and effect["status"] in _POSTED
+        if effect["status"] in _POSTED.get(effect["effectId"], ())
     ]
 
 
@@ -246,7 +251,7 @@ def _rewarding_missions(missions: Sequence[Mapping[str, Any]]) -> list[Source]:
         Source(BY_MISSION, mission["missionKey"])
         for mission in missions
         for reward in mission["rewards"]
-        if reward["kind"] == "points" and reward["status"] == "executed"
+        if reward["kind"] == "points" and reward["status"] in (EXECUTED, PARTIAL)
     ]
 
 

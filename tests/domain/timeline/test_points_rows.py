@@ -238,6 +238,23 @@ def test_effects_that_posted_nothing_are_no_source_of_a_transaction():
     assert sources == {2: Source("campaign", "C", 5), 1: Source("campaign", "D", 6)}
 
 
+def test_an_executed_extension_of_the_expiry_is_the_source_of_a_transaction():
+    # An authorized extension posts nothing.
+    effects = [
+        effect("extend-expiry", status="authorized", campaign="A"),
+        effect("extend-expiry", campaign="B", campaign_id=5),
+        effect(campaign="C", campaign_id=6),
+    ]
+    sources = sources_of_event([(1, "e:1"), (2, "e:2")], effects, missions=None)
+    assert sources == {1: Source("campaign", "B", 5), 2: Source("campaign", "C", 6)}
+
+
+def test_a_reward_that_was_paid_in_part_is_the_source_of_a_transaction():
+    missions = [mission("a", ("points", "partial")), mission("b", ("points", "executed"))]
+    sources = sources_of_event([(1, "e:mission-0"), (2, "e:mission-1")], effects=None, missions=missions)
+    assert sources == {1: Source("mission", "a"), 2: Source("mission", "b")}
+
+
 def test_rewards_that_gave_no_points_are_no_source_of_a_transaction():
     missions = [
         mission("a", ("points", "failed"), ("coupon", "executed")),
