@@ -259,7 +259,7 @@ def _lots(
     waiting: Sequence[WaitingLot],
 ) -> WalletLots:
     """List amounts by expiry; the rest of the balance, of which no lot was read, expires at `end`, or never if None."""
-    available_amount = view.current_balance - view.pending_debit_balance
+    available_amount = view.available_balance
     free, reserved_left = dict(available), dict(reserved_amounts)
     # A query returns at most MAX_LISTED + 1 amounts: if there are fewer, all are known, and so is the rest.
     if len(free) <= MAX_LISTED:

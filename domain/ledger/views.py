@@ -86,6 +86,11 @@ class WalletView:
     lots: WalletLots | None = None
     expiring: ExpiringPoints | None = None
 
+    @property
+    def available_balance(self) -> Decimal:
+        """The balance less what pending transactions hold."""
+        return self.current_balance - self.pending_debit_balance
+
 
 @dataclass(frozen=True, slots=True)
 class ConsumedLot:

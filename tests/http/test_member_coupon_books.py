@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.builders.coupons import CouponBooks
+from tests.builders.points import Points
 from tests.builders.statements import parameters_of_statements_about
 from tests.builders.tracking import Shop
 
@@ -180,6 +181,19 @@ def test_conditions_of_books_see_the_fields_and_balances_and_badges_of_the_membe
     assert reasons_and_check_list(books, "bob", books.make(condition={"expression": text})) == (
         [] if is_true else ["coupon-book-condition"]
     )
+
+
+def test_a_condition_of_a_listed_book_sees_only_the_points_that_the_member_can_spend(books, shop, ana):
+    shop.give(ana, 100)
+    points = Points.default(shop.organization)
+    wallet = shop.integration.get(f"/members/{ana}")["loyaltyMember"]["ledgerWalletId"]
+    book = books.make(type="codeless", condition={"expression": "balances.points >= 100.0"})
+    assert reasons_and_check_list(books, ana, book) == []
+    # A pending burn holds 1 of the points.
+    points.burn(wallet, 1, captureMethod="manual")
+    assert reasons_and_check_list(books, ana, book) == ["coupon-book-condition"]
+    path = f"/members/{ana}/coupon-books/{book['couponBookKey']}/use"
+    assert shop.integration.post(path, {"autoAssign": True}, expect=409)["type"] == "/problems/coupon-book-condition"
 
 
 def test_a_member_needs_the_points_for_the_assignment_and_the_use_of_a_book(books, shop, ana, price_in_points):

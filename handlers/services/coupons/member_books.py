@@ -158,10 +158,8 @@ class _MemberView:
         )
         wallets = self._wallet_views() if needs_balances else []
         conditions = [book.condition for book in books if book.condition]
-        context = self._context(wallets, conditions) if conditions else {}
-        available_points = {
-            view.ledger_account_key: view.current_balance - view.pending_debit_balance for view in wallets
-        }
+        available_points = {view.ledger_account_key: view.available_balance for view in wallets}
+        context = self._context(available_points, conditions) if conditions else {}
         deadline = call_deadline().earlier(Deadline(_CONDITIONS_SECONDS, time.thread_time))
         for book in books:
             totals = totals_of_books.get((member.member_id, book.coupon_book_id), _NO_TOTALS)
@@ -235,19 +233,20 @@ class _MemberView:
         )
         return balances.get(wallet_id, [])
 
-    def _context(self, wallets: Sequence[WalletView], conditions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        """The variables of the conditions of books."""
+    def _context(
+        self, available_points: Mapping[str, Decimal], conditions: Sequence[Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        """The variables of the conditions of books; `available_points` are by the keys of their accounts."""
         call, member = self._call, self._member
         earlier_orders = NO_ORDERS
         if any(map(condition_may_read_orders, conditions)):
             history = orders.find_order_history(call.db, member.organization_id, [member.member_id], call.now)
             earlier_orders = history.before(member.member_id, call.now)
-        balances_by_account = {view.ledger_account_id: view.current_balance for view in wallets}
         badge_balances = badges.find_balances(call.db, call.organization.organization_id, [member.member_id])
         return context_of(
             member,
             balances={
-                name: balances_by_account.get(account.ledger_account_id, Decimal(0))
+                name: available_points.get(account.ledger_account_key, Decimal(0))
                 for account in self._configuration.accounts.values()
                 for name in (account.ledger_account_key, account.alias)
                 if name is not None
