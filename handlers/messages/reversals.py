@@ -102,7 +102,8 @@ def reversed_coupon(usage: CouponUsage, reversal: CouponUsage | None) -> Reverse
     assigned = 0 if reversal is None else -reversal.amount_assigned
     record = {
         **_COUPON.dump(usage),
-        "reversalUsageId": None if reversal is None else reversal.coupon_usage_id,
+        # In a dry run, reversals have temporary ids below 0.
+        "reversalUsageId": None if reversal is None or reversal.coupon_usage_id < 0 else reversal.coupon_usage_id,
         "amountAssigned": exact_number(assigned),
         "amountUsed": 0 if reversal is None else exact_number(-reversal.amount_used),
         "missing": 0 if usage.is_use else exact_number(usage.amount_assigned - assigned),

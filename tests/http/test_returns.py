@@ -6,7 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from tests.builders.campaigns import mint
+from tests.builders.campaigns import effect, mint
+from tests.builders.coupons import CouponBooks
 from tests.builders.tracking import ORDER_CREATED, WHOLE_DOLLARS, Shop, order, order_update, running, spend
 
 
@@ -244,6 +245,16 @@ def test_a_dry_run_of_a_return_reports_the_reverts_and_changes_nothing(shop, mem
     assert reverted_amounts(dry_result) == [10]
     assert shop.balance(member) == 10
     assert order_statuses(shop) == ["confirmed"]
+
+
+def test_a_dry_run_of_a_return_names_no_reversal_of_a_coupon(shop, member):
+    book = CouponBooks(shop.organization).make(type="codeless")
+    gift = effect("assign-coupon", couponBookKey=book["couponBookKey"], amount=1)
+    shop.campaign(running(gift), eventType=ORDER_CREATED)
+    buy(shop, member, "confirmed", total=10)
+    [dry_result] = shop.track(order_update(member, "o-1", "returned"), executionMode="dryRun")
+    [[coupon]] = [reverted_event["coupons"] for reverted_event in dry_result["reverted"] if reverted_event["coupons"]]
+    assert (coupon["amountAssigned"], coupon["reversalUsageId"]) == (1, None)
 
 
 @pytest.mark.parametrize("status", ["cancelled", "returned", "partially-returned"])
