@@ -36,11 +36,12 @@ WHERE {OF.format("p")} AND u.number > {limit} AND u.last_at > p.updated_at + {MA
 """
 
 
+# A partial return lowers the amount of a pending mint, but not its `reserved_amount`, and not the points of the log.
 _WRONG_POINTS = f"""
 SELECT l.organization_id, format('referral log %s: gave the referrer %s points, its transactions %s',
     l.referral_log_id, trim_scale(l.referrer_points), trim_scale(coalesce(paid.amount, 0)))
 FROM referral_logs l LEFT JOIN (
-    SELECT t.organization_id, t.loyalty_event_id, sum(t.amount) AS amount
+    SELECT t.organization_id, t.loyalty_event_id, sum(coalesce(t.reserved_amount, t.amount)) AS amount
     FROM ledger_transactions t
     WHERE {OF.format("t")} AND t.loyalty_event_id IS NOT NULL AND t.transaction_type = 1
         AND t.system_unique_key LIKE '%\\:referral-referrer'

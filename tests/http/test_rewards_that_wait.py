@@ -196,6 +196,17 @@ class TestReferralPrograms:
         rewards = [(reward["points"], reward.get("availableAt", "at once")) for reward in referral["rewards"]]
         assert rewards == [(100, reported_moment), (50, reported_moment)]
 
+    def test_the_records_agree_after_a_partial_return_has_reduced_waiting_points(self, shop):
+        friends = Friends(shop, eventType=ORDER_CREATED, availableAfter="P14D")
+        owner, buyer = shop.member(), shop.member()
+        shop.track_one(order(buyer, 10, external_id="o-1", referralCode=friends.code(owner)))
+        shop.track_one(order_update(buyer, "o-1", "confirmed"))
+        shop.track_one(order(buyer, 4, status="partially-returned", external_id="o-1"))
+        [balance] = shop.integration.get(f"/members/{owner}")["loyaltyMember"]["ledgerBalances"]
+        # 6 of 10 are left of the order, and so of the 100 points.
+        assert balance["pending"] == 60
+        shop.check_ledger()
+
     def test_a_simulation_counts_the_points_of_the_buyer_as_pending(self, shop):
         friends = Friends(shop, eventType=ORDER_CREATED, availableAfter="P14D")
         purchase = {"total": 10, "referralCode": friends.code(shop.member())}
