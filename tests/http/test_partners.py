@@ -10,6 +10,7 @@ from tests.builders.campaigns import effect, mint
 from tests.builders.missions import MissionCount
 from tests.builders.missions import create as create_mission
 from tests.builders.partners import PAYMENT, Partner, customer, footprint, new_id, organization_key
+from tests.builders.points import Points
 from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, event, running
 
@@ -472,6 +473,17 @@ def test_reported_balances_exclude_expired_points(shop, partner):
     )
     [account_balance] = partner.pay(shop.member())["accountBalances"]
     assert (account_balance["balance"], account_balance["newAccrual"]) == (0, 5)
+
+
+def test_a_payment_reports_the_points_that_waited_for_it(shop, partner):
+    member = shop.member()
+    wallet = shop.integration.get(f"/members/{member}")["loyaltyMember"]["ledgerWalletId"]
+    Points.default(shop.organization).mint(wallet, 30, availableOn={"eventTypes": [PAYMENT]})
+    [account_balance] = partner.pay(member)["accountBalances"]
+    assert (account_balance["balance"], account_balance["newAccrual"]) == (30, 30)
+    assert shop.balance(member) == 30
+    # The next payment changes no points.
+    assert partner.pay(member)["accountBalances"] == []
 
 
 def test_a_payment_id_may_equal_the_key_of_an_event(shop, partner):

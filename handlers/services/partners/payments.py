@@ -248,11 +248,12 @@ def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
         return []
     accruals: dict[int, Decimal] = {}
     accounts = {}
-    for step in unit.ledger.steps:
-        if not isinstance(step, Posting) or step.is_expiry or step.status != SETTLED:
+    # The steps before these were due before the payment. A capture makes points available that waited for the payment.
+    for step in unit.ledger.steps[unit.ledger_events.due_step_count :]:
+        if isinstance(step, Posting) and (step.is_expiry or step.status != SETTLED):
             continue
         amounts = [entry.amount for entry in step.entries if entry.wallet_id == member.wallet_id]
-        if amounts:
+        if any(amounts):
             account = step.account
             accounts[account.ledger_account_id] = account
             accruals[account.ledger_account_id] = sum(amounts, accruals.get(account.ledger_account_id, Decimal(0)))
@@ -260,7 +261,7 @@ def _accruals(member: Member, unit: UnitOfWork) -> list[AccountAccrual]:
         AccountAccrual(
             ledger_account_id=account_id,
             unit_name=accounts[account_id].name,
-            balance=unit.ledger.holding(member.wallet_id, account_id).current,
+            balance=unit.ledger.holding(member.wallet_id, account_id).effective,
             new_accrual=amount,
         )
         for account_id, amount in sorted(accruals.items())

@@ -92,7 +92,7 @@ class LedgerEvents:
         self._unit = unit
         self._member_ids = {member.wallet_id: member.member_id for member in unit.members.values()}
         # How many steps were due when the session was opened: the passing of time caused them, not the request.
-        self._due_step_count = len(unit.ledger.steps)
+        self.due_step_count = len(unit.ledger.steps)
         # How many steps have been reported, and how many of these are postings.
         self._reported_step_count = 0
         self._reported_posting_count = 0
@@ -122,7 +122,7 @@ class LedgerEvents:
         steps = self._unit.ledger.steps[self._reported_step_count :]
         if not steps:
             return []
-        due_count = max(self._due_step_count - self._reported_step_count, 0)
+        due_count = max(self.due_step_count - self._reported_step_count, 0)
         self._reported_step_count += len(steps)
         due_steps, caused_steps = steps[:due_count], steps[due_count:]
         events = self._report_transactions(steps)
