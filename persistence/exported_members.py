@@ -74,11 +74,21 @@ FROM (
         WHERE organization_id = %(organization_id)s AND t.from_wallet_id = ANY(%(wallet_ids)s) AND t.status = 0
             AND t.held_until <= %(now)s
         UNION ALL
-        SELECT organization_id, t.to_wallet_id, t.ledger_account_id, t.amount,
-            coalesce(t.pending_expires_at, t.policy_expires_at), 0, NULL
-        FROM ledger_transactions t JOIN ledger_accounts a USING (organization_id, ledger_account_id)
-        WHERE organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s) AND t.status = 0
-            AND t.transaction_type = 1 AND t.available_at <= %(now)s AND a.point_tracking_enabled
+        SELECT organization_id, wallet_id, ledger_account_id,
+            least(t.amount, t.total - b.current_overdraft_balance), t.ends_at, 0, NULL
+        FROM (
+            SELECT t.organization_id, t.to_wallet_id AS wallet_id, t.ledger_account_id, t.amount,
+                coalesce(t.pending_expires_at, t.policy_expires_at) AS ends_at,
+                sum(t.amount) OVER (PARTITION BY t.to_wallet_id, t.ledger_account_id
+                    ORDER BY t.available_at, t.ledger_transaction_id) AS total
+            FROM ledger_transactions t
+            WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s) AND t.status = 0
+                AND t.transaction_type = 1 AND t.available_at <= %(now)s
+        ) t
+        JOIN ledger_accounts a USING (organization_id, ledger_account_id)
+        JOIN ledger_balances b USING (organization_id, wallet_id, ledger_account_id)
+        WHERE organization_id = %(organization_id)s AND a.point_tracking_enabled
+            AND t.total > b.current_overdraft_balance
     ) free
     WHERE expires_at IS NULL OR expires_at > %(now)s
     GROUP BY organization_id, wallet_id, ledger_account_id, expires_at, kept_until

@@ -173,6 +173,25 @@ def test_exported_pending_points_can_be_imported_unchanged(api):
     assert "availableAt" not in "".join(lines_before_worker)
 
 
+@pytest.mark.parametrize("is_tracked", [False, True])
+def test_points_that_have_become_available_repay_debt_before_they_are_exported(clock, is_tracked):
+    points = Points.new(clock.organization, overdraftLimit=20, pointTrackingEnabled=is_tracked)
+    wallet = clock.organization.member("ana")["ledgerWalletId"]
+    points.burn(wallet, 10, allowOverdraft=True)
+    for amount in (4, 30):
+        points.mint(wallet, amount, availableAfter="P1D")
+    available_at = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+    def exported_amount():
+        lines = exported_lines(clock.organization, "balances", now=available_at)
+        return sum(json.loads(line)["amount"] for line in lines)
+
+    # The balance is 4 + 30 - 10, whether or not the worker has made the points available.
+    assert exported_amount() == 24
+    clock.advance(available_at.isoformat())
+    assert (exported_amount(), points.balance(wallet)) == (24, 24)
+
+
 def test_an_export_can_start_after_a_member_or_contain_only_changed_members(organization):
     ana, ben, _cora = (organization.member(name) for name in ("ana", "ben", "cora"))
     assert member_ids_of(exported_lines(organization, after=ana["memberId"])) == ["ben", "cora"]
