@@ -6,11 +6,12 @@ from functools import partial
 
 import pytest
 
+from handlers.services.partners import payments
 from tests.builders.campaigns import mint
 from tests.builders.missions import create as create_mission
 from tests.builders.partners import PAYMENT, Partner, customer, footprint
 from tests.builders.tracking import running
-from tests.concurrency.simultaneous import run_simultaneously
+from tests.concurrency.simultaneous import PATIENCE, run_simultaneously, start_after
 
 INFO = {"userGovId": "30111222", "email": "ana@example.com", "firstName": "Ana"}
 
@@ -51,6 +52,22 @@ def test_50_payments_of_one_new_customer_enrol_one_member(shop, partners, info):
     account_balances = [outcome["accountBalances"][0] for outcome in outcomes if outcome["accountBalances"]]
     assert sum(account_balance["newAccrual"] for account_balance in account_balances) == shop.balance(member)
     assert max(account_balance["balance"] for account_balance in account_balances) == shop.balance(member)
+
+
+def test_two_payments_of_one_new_customer_that_name_different_new_ids_enrol_one_member(shop, partners, monkeypatch):
+    outcomes = []
+
+    def pay_with_card():
+        info = {"loyaltyMemberId": "card-0077"}
+        outcomes.append(partners[1].pay("30111222", forceUserSubscription=True, memberInfo=info))
+
+    # The second payment begins after the first one has found no member.
+    payment_with_card = start_after(monkeypatch, shop, payments, "_refuse_uncreatable", pay_with_card)
+    outcomes.append(partners[0].pay("30111222", forceUserSubscription=True))
+    payment_with_card.join(PATIENCE)
+    assert sorted(outcome["isNewMember"] for outcome in outcomes) == [False, True]
+    assert {outcome["loyaltyMemberId"] for outcome in outcomes} == {"30111222"}
+    assert footprint(shop)["members"] == 1
 
 
 def test_only_one_of_many_payments_with_one_payment_id_succeeds(shop, partners):

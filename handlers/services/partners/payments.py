@@ -173,7 +173,8 @@ def _find_or_enrol(call: Call, unit: UnitOfWork, key: PartnerKey, intent: Paymen
     if not intent.force_user_subscription:
         raise unknown_member(intent.loyalty_member_id)
     gov_id = intent.new_gov_id
-    lock_names = [f"member {intent.new_member_id}"]
+    # Another payment of the same customer may give the new member another loyaltyMemberId.
+    lock_names = [f"member {intent.loyalty_member_id}", f"member {intent.new_member_id}"]
     if gov_id is not None:
         lock_names.append(f"government {gov_id}")
     partners.lock_customers(call.db, call.organization.organization_id, lock_names)
