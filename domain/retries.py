@@ -1,4 +1,4 @@
-"""Work that has to run again, since it needs further locks, which were not known when it began."""
+"""Work that has to run again: it needs further locks, or another transaction has removed a record that it found."""
 
 
 class StartOver(Exception):

@@ -15,6 +15,7 @@ from sqlalchemy import ARRAY, Connection, Table, bindparam, cast, func, select
 from domain.fields import wire_name
 from domain.organizations import Organization
 from domain.problems import Refusal
+from domain.retries import StartOver
 from persistence.connections import query
 from persistence.counts import RowCount
 from persistence.filters import Filter, conditions_of, equals
@@ -114,11 +115,23 @@ class Records(Generic[Kind]):
     def lock(self, db: Connection, record: Kind) -> Kind:
         """Lock the record until the transaction ends; return the stored record.
 
-        Callers lock several records in the order of `persistence.locks`.
+        Callers lock several records in the order of `persistence.locks`. Raises StartOver like `find_again`.
         """
+        return self._find_stored(_RECORDS_FOR_UPDATE, db, record)
+
+    def find_again(self, db: Connection, record: Kind) -> Kind:
+        """Find a record again that was found before what it belongs to was locked; return its current state.
+
+        Raises StartOver if another transaction has removed it.
+        """
+        return self._find_stored(_RECORDS, db, record)
+
+    def _find_stored(self, selected: str, db: Connection, record: Kind) -> Kind:
         address = self._address(record)
-        [row] = self._rows(_RECORDS_FOR_UPDATE, db, address.pop("organization_id"), address)
-        return self._kind(*row)
+        rows = self._rows(selected, db, address.pop("organization_id"), address)
+        if not rows:
+            raise StartOver("Another transaction has removed the record.")
+        return self._kind(*rows[0])
 
     def _rows(
         self, selected: str, db: Connection, organization_id: int, values: Mapping[str, Any]

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Row
 from sqlalchemy.exc import DBAPIError
 
 from domain.problems import ExternalKeyTaken, Refusal
+from domain.retries import StartOver
 from persistence.connections import defer, query
 from persistence.prepared_statements import PLACEHOLDER, Prepared
 from persistence.transactions import violated_constraint
@@ -78,7 +79,10 @@ def change(
     values: Mapping[str, Any],
     refusals: Mapping[str, Refusal] = {},
 ) -> Kind:
-    """Update the one row that has the values `address`, and return its record; raises refusals like `add`."""
+    """Update the one row that has the values `address`, and return its record; raises refusals like `add`.
+
+    Raises StartOver if another transaction has removed the row, so that the work finds out that it is gone.
+    """
     statement = update(table).where(*(table.c[name] == value for name, value in address.items())).values(**values)
     conflicts = _external_key_taken(table, values)
     return _execute_one(db, statement.returning(*columns_of(table, kind)), kind, {**refusals, **conflicts})
@@ -94,14 +98,20 @@ def _external_key_taken(table: Table, values: Mapping[str, Any]) -> dict[str, Re
 
 
 def _execute_one(db: Connection, statement: Any, kind: type[Kind], refusals: Mapping[str, Refusal]) -> Kind:
-    """Execute a statement that returns one row; raise the refusal of the constraint that it violates, if any."""
+    """Execute a statement that returns one row; raise the refusal of the constraint that it violates, if any.
+
+    Raises StartOver if it returns no row.
+    """
     try:
-        return kind(*db.execute(statement).one())
+        row = db.execute(statement).one_or_none()
     except DBAPIError as error:
         constraint = violated_constraint(error, refusals)
         if constraint is None:
             raise
         raise refusals[constraint] from error
+    if row is None:
+        raise StartOver("Another transaction has removed the row.")
+    return kind(*row)
 
 
 @cache

@@ -223,7 +223,7 @@ def refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> None
     """
     if version is None:
         return
-    current = CAMPAIGNS.find(call.db, campaign.organization_id, campaign.campaign_id) or campaign
+    current = CAMPAIGNS.find_again(call.db, campaign)
     if current.campaign_version_id != version:
         raise CampaignChanged(
             f"The campaign is at version {current.campaign_version_id}, not {version};"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from handlers.http import dispatch
 from handlers.server.jobs import run_job
 from handlers.services.members import change
 from persistence import erasing
@@ -11,7 +12,7 @@ from tests.builders import tracking
 from tests.builders.coupons import CouponBooks
 from tests.builders.person import NAME, WORD, event, order, traces, word
 from tests.builders.queue import drain
-from tests.concurrency.simultaneous import run_simultaneously
+from tests.concurrency.simultaneous import run_after, run_simultaneously
 
 # The refusals of calls that come too late.
 LATE = {"/problems/unknown-member", "/problems/member-erased", "/problems/member-inactive", "/problems/not-found"}
@@ -137,6 +138,20 @@ def test_an_erased_member_is_on_no_list_of_an_audience(shop):
         listed_ids = [row.member_id for row in shop.rows("audience_members") if row.audience_id == audience_id]
         assert sorted(listed_ids) == member_ids[1:]
         assert administration.get(f"/audiences/{audience_id}")["audience"]["memberCount"] == 2
+
+
+def test_a_message_that_is_deleted_with_its_member_cannot_be_sent_again(shop, monkeypatch):
+    administration = shop.administration
+    body = {"triggerKey": "told", "type": "EntityChangeWebhook", "name": "Told"}
+    trigger = administration.post("/triggers", {**body, "settings": {"url": "https://told.invalid/"}})["trigger"]
+    member_id = shop.organization.member("ana")["memberId"]
+    path = f"/triggers/{trigger['triggerId']}/deliveries"
+    [delivery] = administration.get(path)["results"]
+    # The erasing ends after the call has found the message.
+    erase = partial(administration.delete, f"/members/{member_id}", expect=200)
+    run_after(monkeypatch, dispatch, "_find_records", erase)
+    problem = administration.post(f"{path}/{delivery['triggerDeliveryId']}/redeliver", expect=404)
+    assert problem["type"] == "/problems/not-found"
 
 
 def track(surface, path):

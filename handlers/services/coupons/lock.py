@@ -72,7 +72,7 @@ def release_lock(call: Call, coupon_lock: CouponLock) -> LockView:
     """Release a lock; raises CouponLockEnded."""
     with unit_of_work(call, [coupon_lock.member_id], _RELEASE_REASON) as unit:
         # Read again while the member is locked, since another transaction may have ended the coupon lock.
-        coupon_lock = LOCKS.find(call.db, unit.organization_id, coupon_lock.coupon_lock_id) or coupon_lock
+        coupon_lock = LOCKS.find_again(call.db, coupon_lock)
         unit.coupons.release(coupon_lock)
         _audit(call, coupon_lock, after={"isReleased": True})
     return _view_with_code(call, coupon_lock)

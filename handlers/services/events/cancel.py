@@ -46,7 +46,7 @@ def cancel_event(
         member_ids |= reversals.find_members_of_orders(call.db, organization_id, order_ids)
     members = unit.lock(member_ids=member_ids)
     # Read again under the lock, since another transaction may have reversed it.
-    event = EVENTS.find(call.db, organization_id, event.loyalty_event_id) or event
+    event = EVENTS.find_again(call.db, event)
     refuse_uncancellable(event)
     record = _make_cancellation_record(unit, event, members[event.member_id], description)
     orders = OrderWork(call, order_ids)
@@ -173,7 +173,7 @@ def evaluate_captured(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
     incoming = incoming_of(event)
     members = lock_members_of(unit, [event], [incoming])
     # Read again under the lock, since another transaction may have evaluated or cancelled it.
-    event = _reread(call, event)
+    event = EVENTS.find_again(call.db, event)
     if event.evaluated_at is not None:
         return event
     _refuse_unless_captured(event)
@@ -184,8 +184,4 @@ def evaluate_captured(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
     refusal = evaluate(unit, [tracked], orders)[0].refusal
     if refusal is not None:
         raise refusal
-    return _reread(call, event)
-
-
-def _reread(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
-    return EVENTS.find(call.db, call.organization.organization_id, event.loyalty_event_id) or event
+    return EVENTS.find_again(call.db, event)

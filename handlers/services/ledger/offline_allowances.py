@@ -236,7 +236,7 @@ def _open_allowance(
     """
     with open_hold(call, allowance) as unit:
         # Read again under the lock, since another transaction may have changed the allowance.
-        current = ALLOWANCES.find(call.db, allowance.organization_id, allowance.offline_allowance_id) or allowance
+        current = ALLOWANCES.find_again(call.db, allowance)
         yield unit, current, _view(call, current)
 
 
