@@ -32,10 +32,11 @@ WHERE organization_id = %(organization_id)s AND export_id IN (
 RETURNING {_FIELDS}
 """
 
-# After a member was erased: complete exports expire, running exports begin again without the member's rows.
+# After a member was erased: complete exports expire, running exports begin again without the member's rows. Queued ones
+# stay queued, but are locked, so that no worker begins them before the erasing is committed.
 _FORGET = (
     f"UPDATE exports SET status = CASE status WHEN '{DONE}' THEN '{EXPIRED}' ELSE '{QUEUED}' END, updated_at = :now"
-    f" WHERE organization_id = :organization_id AND status IN ('{DONE}', '{RUNNING}')",
+    f" WHERE organization_id = :organization_id AND status IN ('{DONE}', '{QUEUED}', '{RUNNING}')",
     "DELETE FROM export_parts WHERE organization_id = :organization_id",
 )
 
@@ -93,7 +94,11 @@ def add_part(db: Connection, job: ExportJob, content: str, rows: int, last_id: i
 
 
 def forget_rows(db: Connection, organization_id: int, now: datetime) -> None:
-    """Remove the rows of all exports of an organization; complete exports expire, running exports begin again."""
+    """Remove the rows of all exports of an organization; complete exports expire, running exports begin again.
+
+    Until the transaction ends, no export of the organization is created or begins.
+    """
+    EXPORTS.serialize_creation(db, organization_id)
     for statement in _FORGET:
         db.execute(text(statement), {"organization_id": organization_id, "now": now})
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Column, Connection, Table, delete, func, select, tuple_
 
+from persistence import audit_log
 from persistence.connections import query
 from persistence.counts import count_rows
 from persistence.filters import is_same
@@ -59,6 +60,10 @@ class FileJobs(Records[Kind]):
         """Count the jobs of an organization with these statuses, up to one more than `MAX_COUNTED`."""
         conditions = [self.table.c.organization_id == organization_id, self.table.c.status.in_(statuses)]
         return count_rows(db, self.table, conditions).rows
+
+    def serialize_creation(self, db: Connection, organization_id: int) -> None:
+        """Lock the creation of jobs of an organization until the transaction ends."""
+        audit_log.serialize_changes(db, organization_id, f"unfinished {self.table.name}")
 
     def stored_bytes(self, db: Connection, organization_id: int) -> int:
         """The bytes of the content of an organization's jobs, as long as any of the content of a job is stored."""

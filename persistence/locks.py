@@ -29,7 +29,7 @@ books of the organization.
    versions of documents in the order of the request; batches that lock them in different orders are retried.
 
 Creating referral codes is serialized by an advisory lock of the organization, creating exports and uploading parts of
-imports by others; nothing is locked after them.
+imports by others; nothing is locked after them, except exports by calls that erase a member.
 
 Workers claim the heads of lines, jobs and unfinished erasings, and lock test clocks, without waiting: they skip locked
 ones (SKIP LOCKED).

@@ -5,7 +5,6 @@ from typing import Any
 
 from domain.problems import Forbidden
 from handlers.call import Call
-from persistence import audit_log
 from persistence.file_jobs import FileJobs
 
 
@@ -25,5 +24,5 @@ def count_unfinished(call: Call, jobs: FileJobs[Any], statuses: Sequence[str]) -
     Waits for other calls that create such a job for the organization, so that this call counts theirs.
     """
     organization_id = call.organization.organization_id
-    audit_log.serialize_changes(call.db, organization_id, f"unfinished {jobs.table.name}")
+    jobs.serialize_creation(call.db, organization_id)
     return jobs.count(call.db, organization_id, statuses)
