@@ -7,12 +7,26 @@ from typing import TypeVar
 from sqlalchemy import Connection, exists, func, select
 
 from domain.ledger.records import PENDING, SETTLED, HoldState, LedgerAccount
+from persistence.connections import query
+from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.tables.ledger import ledger_transactions
 
 Kind = TypeVar("Kind")
 
 _t, _p = ledger_transactions, ledger_transactions.alias("p")
+
+_TIMED_HOLDS = Prepared(f"""
+SELECT ledger_transaction_id, ledger_account_id FROM ledger_transactions
+WHERE organization_id = %s AND from_wallet_id = ANY(%s::bigint[]) AND status = {PENDING} AND held_until > %s
+""")
+
+
+def find_timed_holds(
+    db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime
+) -> dict[int, int]:
+    """The transactions that hold points of these wallets at `now` until a set time: their account ids, by their ids."""
+    return {row[0]: row[1] for row in query(db, _TIMED_HOLDS, (organization_id, list(wallet_ids), now))}
 
 
 def find_hold_states(
@@ -62,17 +76,14 @@ def find_holding_records(
     db: Connection,
     records: Records[Kind],
     organization_id: int,
-    member_ids: Collection[int],
+    member_id: int,
+    ledger_account_id: int,
     now: datetime,
-    ledger_account_id: int | None = None,
 ) -> list[Kind]:
-    """The records that hold points of these members at `now`, on one account or, without one, on all accounts."""
+    """The records that hold points of the member on the account at `now`."""
     columns = records.table.c
-    on_account = [] if ledger_account_id is None else [columns.ledger_account_id == ledger_account_id]
-    of_members = columns.member_id.in_(member_ids)
-    return records.find_where(
-        db, organization_id, of_members, *_holds_points(organization_id, records, now), *on_account
-    )
+    of_member = columns.member_id == member_id, columns.ledger_account_id == ledger_account_id
+    return records.find_where(db, organization_id, *of_member, *_holds_points(organization_id, records, now))
 
 
 def has_holding_records(db: Connection, records: Records[Kind], account: LedgerAccount, now: datetime) -> bool:

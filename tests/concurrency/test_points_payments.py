@@ -7,17 +7,24 @@ from functools import partial
 
 import pytest
 
+from handlers.http import dispatch
+from handlers.services import configuration
 from tests.builders.tracking import key, order
-from tests.concurrency.simultaneous import run_simultaneously, statuses
+from tests.concurrency.simultaneous import run_after, run_simultaneously, statuses
 
 
-@pytest.fixture
-def member(shop):
-    """A member with 500 points on an account with which members can pay, at 100 points for a euro."""
+def allow_payments(shop):
+    """Let members pay with points of the default account, at 100 points for a euro."""
     defaults = shop.organization.defaults
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     body["redemption"] = {"pointsPerUnit": 100, "currency": "EUR"}
     shop.administration.put(f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}", body)
+
+
+@pytest.fixture
+def member(shop):
+    """A member with 500 points on an account with which members can pay."""
+    allow_payments(shop)
     member = shop.member()
     shop.give(member, 500)
     return member
@@ -79,3 +86,24 @@ def test_only_one_of_20_orders_with_one_payment_is_stored(shop, member):
     }
     assert len(shop.rows("purchase_orders")) == 1
     assert shop.balance(member) == 0
+
+
+def test_a_deactivation_releases_the_first_payment_of_an_account_that_has_just_become_one_to_pay_with(
+    shop, monkeypatch
+):
+    member, payments = shop.member(), []
+    shop.give(member, 500)
+    configuration_before = configuration._cache[shop.organization.id]
+
+    def pay():
+        allow_payments(shop)
+        payments.append(creation(shop, member)().json["pointsPayment"])
+        # As if another process had executed these two calls.
+        configuration._cache[shop.organization.id] = configuration_before
+
+    # After the deactivation has read the organization, and before it locks the member.
+    run_after(monkeypatch, dispatch, "_find_records", pay)
+    shop.integration.patch(f"/members/{member}", {"active": False})
+    [payment] = payments
+    payment = shop.integration.get(f"/points-payments/{payment['pointsPaymentKey']}")["pointsPayment"]
+    assert payment["status"] == "released"

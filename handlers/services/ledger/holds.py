@@ -11,15 +11,12 @@ from domain.members import Member
 from domain.offline_allowances import OfflineAllowance
 from domain.points_payments import PointsPayment
 from handlers.call import Call
-from handlers.services.configuration import configuration_of
 from handlers.services.ledger.post_transactions import MOVE_REASON
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
 from persistence import posting
-from persistence.holds import find_hold_states, find_holding_records
+from persistence.holds import find_hold_states, find_timed_holds
 from persistence.ledger import ACCOUNTS
-from persistence.offline_allowances import ALLOWANCES
-from persistence.points_payments import PAYMENTS
 
 Hold = OfflineAllowance | PointsPayment
 
@@ -64,19 +61,13 @@ def find_keys_and_states(
 
 
 def release_holds(call: Call, members: Collection[Member]) -> None:
-    """Release all holds of allowances and payments on points of these members, who will be deactivated or erased."""
-    accounts = configuration_of(call.db, call.organization).accounts.values()
-    if not members or all(account.offline_allowance is None and account.redemption is None for account in accounts):
+    """Release all holds of allowances and payments on points of locked members, who will be deactivated or erased."""
+    organization_id, wallet_ids = call.organization.organization_id, {member.wallet_id for member in members}
+    accounts = find_timed_holds(call.db, organization_id, wallet_ids, call.now) if members else {}
+    if not accounts:
         return
     unit = UnitOfWork(call)
-    member_ids = {member.member_id for member in members}
-    allowances = find_holding_records(call.db, ALLOWANCES, unit.organization_id, member_ids, call.now)
-    payments = find_holding_records(call.db, PAYMENTS, unit.organization_id, member_ids, call.now)
-    holds: list[Hold] = [*allowances, *payments]
-    if not holds:
-        return
-    unit.lock(member_ids={hold.member_id for hold in holds})
-    with open_unit(unit, MOVE_REASON, account_ids={hold.ledger_account_id for hold in holds}):
-        ids = [hold.ledger_transaction_id for hold in holds]
-        for transaction in posting.find_stored(call.db, unit.organization_id, ids).values():
+    unit.lock(member_ids={member.member_id for member in members})
+    with open_unit(unit, MOVE_REASON, account_ids=set(accounts.values())):
+        for transaction in posting.find_stored(call.db, organization_id, accounts).values():
             unit.ledger.end_hold(transaction, unit.ledger.accounts[transaction.ledger_account_id], call.now)

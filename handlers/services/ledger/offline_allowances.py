@@ -99,7 +99,7 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
     account = account_of_members_with_key(call, request.ledger_account_key)
     expires_at, held_until = ends_of(account, call.organization, request.amount, request.valid_for, call.now)
     open_allowances = find_holding_records(
-        call.db, ALLOWANCES, member.organization_id, [member.member_id], call.now, account.ledger_account_id
+        call.db, ALLOWANCES, member.organization_id, member.member_id, account.ledger_account_id, call.now
     )
     if open_allowances:
         raise OfflineAllowanceLimit(
