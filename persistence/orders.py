@@ -88,6 +88,13 @@ def find_by_external_ids(
     return {order.external_id: OrderWithItems(order, items[order.order_id]) for order in orders}
 
 
+def find_with_payment(db: Connection, order: Order, points_payment_key: str) -> list[Order]:
+    """The orders of the member of an order that name a payment with points."""
+    payment = [{"pointsPaymentKey": points_payment_key}]
+    of_member = purchase_orders.c.member_id == order.member_id
+    return ORDERS.find_where(db, order.organization_id, of_member, purchase_orders.c.payments.contains(payment))
+
+
 def find_external_ids_in_use(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[str]:
     """The `external_ids` that no new order can have; orders that a job is still erasing do not keep theirs."""
     return {row[0] for row in query(db, _EXTERNAL_IDS_IN_USE, (organization_id, list(external_ids), organization_id))}

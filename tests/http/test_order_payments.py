@@ -264,6 +264,40 @@ def test_an_order_that_only_names_a_payment_does_not_refund_it(funded_till, mode
     assert funded_till.balance == 3000
 
 
+@pytest.mark.parametrize("mode", ["authorize", "captureOnly"])
+def test_a_cancelled_order_does_not_release_a_payment_that_another_order_names(funded_till, mode):
+    payment = funded_till.pay(points=2500)
+    for external_id in ("1", "2"):
+        buy(funded_till, tenders(payment), external_id=external_id, executionMode=mode)
+    funded_till.shop.track_one(order_update(funded_till.member, "1", "cancelled"))
+    assert funded_till.read(payment)["status"] == "held"
+    confirmation = order_update(funded_till.member, "2", "confirmed", payments=tenders(payment))
+    funded_till.shop.track_one(confirmation)
+    assert funded_till.read(payment)["status"] == "captured"
+    assert funded_till.balance == 3000 - 2500
+
+
+def test_the_last_cancelled_order_releases_a_payment_that_several_orders_name(funded_till):
+    payment = funded_till.pay(points=2500)
+    first, _second = [
+        buy(funded_till, tenders(payment), external_id=number, executionMode="authorize") for number in ("1", "2")
+    ]
+    cancel(funded_till, first)
+    assert funded_till.read(payment)["status"] == "held"
+    funded_till.shop.track_one(order_update(funded_till.member, "2", "cancelled"))
+    assert funded_till.read(payment)["status"] == "released"
+    assert funded_till.balance == 3000
+
+
+def test_two_orders_with_one_payment_that_are_cancelled_in_one_call_release_it(funded_till):
+    payment = funded_till.pay(points=2500)
+    for number in ("1", "2"):
+        buy(funded_till, tenders(payment), external_id=number, executionMode="authorize")
+    funded_till.shop.track(*(order_update(funded_till.member, number, "cancelled") for number in ("1", "2")))
+    assert funded_till.read(payment)["status"] == "released"
+    assert funded_till.balance == 3000
+
+
 def test_an_order_does_not_refund_a_payment_that_another_order_of_the_same_call_captures(funded_till):
     payment = funded_till.pay(points=2500)
     buy(funded_till, tenders(payment), external_id="1", executionMode="authorize")

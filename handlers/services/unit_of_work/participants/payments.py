@@ -27,7 +27,7 @@ from domain.tenders import PaidPoints, Payment, TenderRefund, refunds_of, refuse
 from handlers.services.unit_of_work.reversals import Participant
 from handlers.services.unit_of_work.tracked import TrackedEvent
 from persistence import points_payments, posting
-from persistence.orders import ORDERS
+from persistence.orders import ORDERS, find_with_payment
 from persistence.points_payments import PAYMENTS
 
 if TYPE_CHECKING:
@@ -135,15 +135,29 @@ class PaymentWork(Participant):
         return replace(order, payments=with_refunds(order, refunds)), refunds, reverts
 
     def _release(self, tracked: TrackedEvent, order: Order) -> list[Posting]:
-        """Release the payments of an undone order that are still held; return the reverts in the ledger."""
+        """Release the payments of an undone order that are still held, unless another order may still capture them.
+
+        Returns the reverts in the ledger.
+        """
         reverts = []
         for key in self._keys_of(order):
-            if self._status_of(key) == PENDING:
+            if self._status_of(key) == PENDING and not self._is_named_by_another(key, order):
                 payment = self._payments[key]
                 transaction = self._transactions[payment.ledger_transaction_id]
                 account = self._account_of(payment)
                 reverts.append(self._unit.ledger.revert(transaction, account, self._details(tracked, key)))
         return reverts
+
+    def _is_named_by_another(self, key: str, order: Order) -> bool:
+        """True if another order that is not undone names the payment."""
+        unit = self._unit
+        others = {one.order_id: one for one in find_with_payment(unit.db, order, key)}
+        if unit.orders is not None:
+            others |= {one.order_id: one for one in unit.orders.current_orders}
+        return any(
+            one.order_id != order.order_id and one.status not in UNDONE and key in self._keys_of(one)
+            for one in others.values()
+        )
 
     def _has_paid_other_order(self, key: str, order: Order) -> bool:
         """True if an event of another order has captured the payment, which this `order` only names.
