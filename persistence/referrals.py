@@ -60,9 +60,15 @@ WHERE p.organization_id = %(organization)s AND p.referral_program_id = ANY(%(pro
 # Serializes requests that create codes, so that no two codes differ only in the case of their letters.
 _SERIALIZE = "SELECT pg_advisory_xact_lock(hashtextextended('referral codes', %s))"
 
+# Also the former codes of an erased member, until a job has replaced them in all records: it would replace them in the
+# records of a new owner, too.
 _TAKEN = """
-SELECT code FROM referral_codes
-WHERE organization_id = %s AND lower(code) = ANY(SELECT lower(x) FROM unnest(%s::text[]) x) ORDER BY code
+WITH given AS MATERIALIZED (SELECT ARRAY(SELECT lower(x) FROM unnest(%s::text[]) x) AS codes)
+SELECT c.code FROM referral_codes c, given WHERE c.organization_id = %s AND lower(c.code) = ANY(given.codes)
+UNION
+SELECT former.code FROM unfinished_erasings u, jsonb_each_text(u.referral_codes) AS former (id, code), given
+WHERE u.organization_id = %s AND lower(former.code) = ANY(given.codes)
+ORDER BY code
 """
 
 _ADD_CODES = f"""
@@ -121,7 +127,8 @@ def add_codes(
     if repeated_codes:
         raise ReferralCodeTaken(f"codes contains {', '.join(repeated_codes)} twice, in letters of another case.")
     defer(db, _SERIALIZE, (organization_id,))
-    existing_codes = db.exec_driver_sql(_TAKEN, (organization_id, list(codes))).scalars().all()
+    parameters_of_taken = (list(codes), organization_id, organization_id)
+    existing_codes = db.exec_driver_sql(_TAKEN, parameters_of_taken).scalars().all()
     if not existing_codes:
         parameters = (organization_id, program.referral_program_id, member_id, now, now, list(codes))
         new_codes = [ReferralCode(*row) for row in db.exec_driver_sql(_ADD_CODES, parameters)]

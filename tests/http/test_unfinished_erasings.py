@@ -225,6 +225,20 @@ def test_the_referral_codes_of_a_deleted_member_cannot_be_used(erased_referrer):
     assert referral["error"]["type"] == "/problems/unknown-referral-code"
 
 
+def test_another_member_can_have_a_referral_code_of_a_deleted_member_only_after_the_job(
+    api, organization, erased_referrer
+):
+    friends, (_, pal_code), _ = erased_referrer
+    organization.member("carl")
+    body = {"memberId": friends.member_id("carl"), "codes": [pal_code.upper()]}
+    problem = organization.administration.post(f"{friends.path}/codes", body, expect=409)
+    assert problem["type"] == "/problems/referral-code-taken"
+    assert finish_erasings(api) == 1
+    [code_of_carl] = friends.codes("carl", pal_code)
+    friends.shop.track_one(tracking.order("friend-0", referralCode=pal_code))
+    assert friends.usages()[code_of_carl["code"]] == 1
+
+
 def test_the_audit_log_has_an_incomplete_erasing_by_the_deletion_and_a_complete_one_by_the_job(
     api, organization, erased_referrer
 ):
