@@ -95,7 +95,7 @@ def report_tag_series(call: Call, query: Mapping[str, Any]) -> DailySeries:
 def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
     """The amount minted by transactions that carry a tag."""
     date_range = _range(call, query)
-    return figures.find_sum(
+    minted_amount, *_ = figures.find_sum(
         call.db,
         _organization_id(call),
         MINTS,
@@ -103,7 +103,8 @@ def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
         date_range.end,
         label=query.get("tag", ""),
         subject=_account_id(call, query),
-    ).a
+    )
+    return minted_amount
 
 
 @operation("reportLedgerAccountTotals", response=received_points_response)
@@ -123,9 +124,10 @@ def report_event_count(call: Call, query: Mapping[str, Any]) -> Decimal:
         fault = f"eventType {event_type} is neither a built-in event type nor one of the organization's own."
         raise InvalidRequest([FieldFault(fault, parameter="eventType")])
     date_range = _range(call, query)
-    return figures.find_sum(
+    event_count, *_ = figures.find_sum(
         call.db, _organization_id(call), EVENTS, date_range.begin, date_range.end, label=event_type
-    ).a
+    )
+    return event_count
 
 
 @operation("reportDiscounts", response=wrapped("result", DISCOUNTS))

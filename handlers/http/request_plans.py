@@ -251,16 +251,16 @@ def pairs_of(raw: bytes, faults: list[FieldFault]) -> Iterable[tuple[str, str]]:
             return
         if not piece:
             continue
-        name, _, text = piece.partition(b"=")
+        encoded_name, _, encoded_text = piece.partition(b"=")
         try:
-            decoded = decode_text(name)
+            name = decode_text(encoded_name)
         except UnreadableText as error:
             faults.append(FieldFault(f"The name of a parameter {error}."))
             continue
         try:
-            yield decoded, decode_text(text)
+            yield name, decode_text(encoded_text)
         except UnreadableText as error:
-            faults.append(FieldFault(f"{decoded[:100]} {error}.", parameter=decoded[:100]))
+            faults.append(FieldFault(f"{name[:100]} {error}.", parameter=name[:100]))
 
 
 class FormPlan:

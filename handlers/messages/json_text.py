@@ -301,14 +301,14 @@ def _free_object_faults(body: Any) -> Iterator[FieldFault]:
         for name, child in _children(node):
             if type(child) is not dict and type(child) is not list:
                 continue
-            place = (*path, name)
+            child_path = (*path, name)
             if name not in FREE_OBJECTS:
-                stack.append((place, child))
+                stack.append((child_path, child))
                 continue
             # A free object within this one is smaller, so it needs no check of its own.
             if len(encode(child)) > MAX_FREE_BYTES:
-                detail = f"{name_of(place)} has more than {MAX_FREE_BYTES // 1024} KiB of JSON."
-                yield FieldFault(detail, pointer=pointer_to(place))
+                detail = f"{name_of(child_path)} has more than {MAX_FREE_BYTES // 1024} KiB of JSON."
+                yield FieldFault(detail, pointer=pointer_to(child_path))
 
 
 def _children(node: Any) -> Iterable[tuple[str | int, Any]]:

@@ -311,12 +311,18 @@ def schema_finder(*roots: Mapping[str, Any]) -> SchemaAt:
     return schema_at
 
 
+def _has_part(node: Any, part: str | int) -> bool:
+    """True if an object has this field, or a list this index."""
+    if isinstance(node, Mapping):
+        return part in node
+    return isinstance(part, int) and part < len(node)
+
+
 def _schema_at(root: Any, path: Sequence[str | int]) -> Mapping[str, Any] | None:
     """The schema at a path that begins at the root; None if there is none."""
     node = root
     for part in path:
-        exists = part in node if isinstance(node, Mapping) else isinstance(part, int) and part < len(node)
-        if not exists:
+        if not _has_part(node, part):
             return None
         node = node[part]
     return node if isinstance(node, Mapping) else None

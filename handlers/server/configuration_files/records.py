@@ -140,6 +140,11 @@ class ConfigurationRecords:
         ref = self._by_key.get(key[0])
         return key[0] if ref is None else f"${{{ref}}}"
 
+    def _key_in_text(self, reference: re.Match[str]) -> str:
+        """The text that replaces a `${kind/name}` inside a text: the key of the record. Raises UnknownName."""
+        kind, name = reference.groups()
+        return str(self._identity(Ref(kind, name), by_id=False))
+
     def in_bodies(self, field: str, value: Any, pointer: str = "") -> Any:
         """The value of a field of a file in the form of requests; `pointer` is the field's. Raises UnknownNameAt."""
         if isinstance(value, Mapping):
@@ -150,7 +155,7 @@ class ConfigurationRecords:
             if isinstance(value, Ref):
                 return self._identity(value, by_id=kind_of_field(field) is not None)
             if isinstance(value, str):
-                return _NAME_IN_TEXT.sub(lambda name: str(self._identity(Ref(name[1], name[2]), by_id=False)), value)
+                return _NAME_IN_TEXT.sub(self._key_in_text, value)
         except UnknownName as error:
             raise UnknownNameAt(pointer, str(error)) from None
         return value

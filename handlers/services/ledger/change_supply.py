@@ -70,7 +70,7 @@ def _refuse_below_issued(call: Call, account: LedgerAccount, max_supply: Decimal
     if max_supply is None:
         return
     refuse_fractions(account, max_supply, "maxSupply")
-    issued = ledgers.find_issued_amounts(call.db, account.organization_id, [account.ledger_account_id])
-    amount = issued.get(account.ledger_account_id, Decimal(0))
-    if amount > max_supply:
-        raise SupplyBelowIssued(f"maxSupply is {max_supply:f}; the account has issued {amount:f}.", issued=amount)
+    issued_amounts = ledgers.find_issued_amounts(call.db, account.organization_id, [account.ledger_account_id])
+    issued = issued_amounts.get(account.ledger_account_id, Decimal(0))
+    if issued > max_supply:
+        raise SupplyBelowIssued(f"maxSupply is {max_supply:f}; the account has issued {issued:f}.", issued=issued)

@@ -53,15 +53,15 @@ def post(calls: Sequence[Call], movements: Sequence[Movement], *, atomic: bool =
     if not movements:
         return []
     call, unit = calls[0], UnitOfWork(calls[0])
-    reverts = {movement.reverts for movement in movements if movement.reverts is not None}
-    transactions = posting.find_stored(call.db, unit.organization_id, reverts)
+    ids_to_revert = {movement.reverts for movement in movements if movement.reverts is not None}
+    transactions = posting.find_stored(call.db, unit.organization_id, ids_to_revert)
     wallet_ids = set().union(*map(wallets_of, movements), *map(wallets_of, transactions.values()))
     account_ids = {movement.ledger_account_id for movement in movements if movement.ledger_account_id is not None}
     account_ids |= {transaction.ledger_account_id for transaction in transactions.values()}
     unit.lock_wallets(wallet_ids, account_ids)
-    if reverts:
+    if ids_to_revert:
         # Read again under the lock, since another transaction may have changed them.
-        transactions = posting.find_stored(call.db, unit.organization_id, reverts)
+        transactions = posting.find_stored(call.db, unit.organization_id, ids_to_revert)
     return MovementBatch(unit, calls, movements, transactions).post_all(account_ids, atomic=atomic)
 
 

@@ -163,11 +163,11 @@ class LockedMembers:
 
         These events count in the periods of their moments, as tracked events do.
         """
-        self.moments |= {
-            moment
+        moments = {
+            step.available_at if isinstance(step, Capture) else step.details.external_event_date
             for step in self.ledger.steps
-            if (moment := step.available_at if isinstance(step, Capture) else step.details.external_event_date)
         }
+        self.moments |= {moment for moment in moments if moment is not None}
 
     def _add_owners_of_settled_points(self) -> None:
         """Load the members whose points became available or never will: events report that in any case."""
