@@ -70,8 +70,8 @@ def completed_result(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def stored_result(event: LoyaltyEvent, status: str, error: Mapping[str, Any] | None) -> dict[str, Any]:
     """The result of a stored event, without any effects; `error` is the problem of a failed event."""
-    incoming = IncomingEvent(event.system_unique_key, event.event_type)
-    result = track_result(incoming, event.loyalty_event_key, status)
+    incoming_event = IncomingEvent(event.system_unique_key, event.event_type)
+    result = track_result(incoming_event, event.loyalty_event_key, status)
     return result if error is None else {**result, "error": dict(error)}
 
 

@@ -170,16 +170,16 @@ def evaluate_captured(call: Call, event: LoyaltyEvent) -> LoyaltyEvent:
     EventCancelled, or a refusal of tracking, and then changes nothing.
     """
     unit = UnitOfWork(call)
-    incoming = incoming_of(event)
-    members = lock_members_of(unit, [event], [incoming])
+    incoming_event = incoming_of(event)
+    members = lock_members_of(unit, [event], [incoming_event])
     # Read again under the lock, since another transaction may have evaluated or cancelled it.
     event = EVENTS.find_again(call.db, event)
     if event.evaluated_at is not None:
         return event
     _refuse_unless_captured(event)
-    tracked = tracked_event_of(0, event, incoming, members)
+    tracked = tracked_event_of(0, event, incoming_event, members)
     tracked.evaluated_at = call.now
-    refuse_untrackable(incoming, tracked.member, unit.configuration, by_server=False)
+    refuse_untrackable(incoming_event, tracked.member, unit.configuration, by_server=False)
     orders = CapturedOrders(call, () if tracked.order is None else [tracked.order["externalId"]])
     refusal = evaluate(unit, [tracked], orders)[0].refusal
     if refusal is not None:

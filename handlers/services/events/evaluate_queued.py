@@ -60,11 +60,11 @@ def evaluate_claimed(
 def _evaluate(unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent]) -> dict[int, Result]:
     """Evaluate events in order until `STEP_SECONDS` have passed; store the results, and return them by position."""
     deadline = Deadline(STEP_SECONDS, time.thread_time)
-    incoming = [incoming_of(event) for event in stored_events]
-    members = lock_members_of(unit, stored_events, incoming)
+    incoming_events = [incoming_of(event) for event in stored_events]
+    members = lock_members_of(unit, stored_events, incoming_events)
     results: dict[int, Result] = {}
     accepted_events = []
-    for position, (event, incoming_event) in enumerate(zip(stored_events, incoming, strict=True)):
+    for position, (event, incoming_event) in enumerate(zip(stored_events, incoming_events, strict=True)):
         tracked = tracked_event_of(position, event, incoming_event, members)
         try:
             refuse_untrackable(incoming_event, tracked.member, unit.configuration, by_server=False)
@@ -82,15 +82,15 @@ def _evaluate(unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent]) -> dict[i
 
 
 def lock_members_of(
-    unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent], incoming: Sequence[IncomingEvent]
+    unit: UnitOfWork, stored_events: Sequence[LoyaltyEvent], incoming_events: Sequence[IncomingEvent]
 ) -> Mapping[Any, Member]:
     """Lock the members and sponsors of stored events, and the members of effects that the events may reverse.
 
     Returns them as `UnitOfWork.lock` does.
     """
-    member_ids = {event.member_id for event in stored_events} | members_of_reversals(unit, incoming)
+    member_ids = {event.member_id for event in stored_events} | members_of_reversals(unit, incoming_events)
     member_ids |= {event.sponsor_member_id for event in stored_events if event.sponsor_member_id is not None}
-    return unit.lock(member_ids=member_ids, incoming=incoming)
+    return unit.lock(member_ids=member_ids, incoming_events=incoming_events)
 
 
 def record_failure(

@@ -103,7 +103,7 @@ class Intake:
         self.results: dict[int, Result] = {}
 
     def accept(
-        self, incoming: Sequence[IncomingEvent], members: Mapping[Any, Member], existing_keys: Collection[str]
+        self, incoming_events: Sequence[IncomingEvent], members: Mapping[Any, Member], existing_keys: Collection[str]
     ) -> list[TrackedEvent]:
         """Return the events to be tracked now, the first one of each key; claim the ids of their payments.
 
@@ -116,7 +116,7 @@ class Intake:
         earlier_events = events.find_earlier_events(db, organization_id, existing_keys) if existing_keys else {}
         first_by_key: dict[str, TrackedEvent] = {}
         accepted_events: list[TrackedEvent] = []
-        for position, event in enumerate(incoming):
+        for position, event in enumerate(incoming_events):
             key = event.system_unique_key
             try:
                 tracked = self._tracked_event(position, event, members)

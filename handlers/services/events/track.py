@@ -33,7 +33,7 @@ _SAVEPOINT = "events_tried_out"
 
 def track(
     unit: UnitOfWork,
-    incoming: Sequence[IncomingEvent],
+    incoming_events: Sequence[IncomingEvent],
     *,
     by_server: bool = False,
     origins: Sequence[EventOrigin] | None = None,
@@ -44,12 +44,12 @@ def track(
     `by_server` is True for events that only the server itself reports. `origins` has the request of each event, None if
     all belong to that of the execution. `claims_payments` is False if the ids of payments are already claimed.
     """
-    members = _lock_members(unit, incoming)
-    existing = ExistingAndNewIds((), (), {}) if unit.is_dry_run else _look_up(unit, incoming)
-    transaction_ids = _transaction_allocator(unit, existing.ids, len(incoming))
+    members = _lock_members(unit, incoming_events)
+    existing = ExistingAndNewIds((), (), {}) if unit.is_dry_run else _look_up(unit, incoming_events)
+    transaction_ids = _transaction_allocator(unit, existing.ids, len(incoming_events))
     ids = _ids_of_other_tables(unit, existing.ids)
     intake = Intake(unit, by_server, origins, claims_payments)
-    accepted_events = intake.accept(incoming, members, existing.keys)
+    accepted_events = intake.accept(incoming_events, members, existing.keys)
     existing_orders = set(existing.order_ids)
     for segment in segments(accepted_events) if unit.stores_rewards else [accepted_events]:
         if segment:
@@ -63,15 +63,15 @@ def track(
     return intake.all_results()
 
 
-def try_out(make_unit: Callable[[str], UnitOfWork], incoming: Sequence[IncomingEvent]) -> list[Result]:
+def try_out(make_unit: Callable[[str], UnitOfWork], incoming_events: Sequence[IncomingEvent]) -> list[Result]:
     """Evaluate events in dry runs; return a result for each event. `make_unit` creates a unit in an execution mode.
 
     To reverse what an order gave, an event such as a return needs the order in the database. So the events of the
     segments before it are also tracked, within a savepoint that is rolled back.
     """
-    parts = segments([_SentEvent(event) for event in incoming])
+    parts = segments([_SentEvent(event) for event in incoming_events])
     if len(parts) == 1:
-        return track(make_unit(DRY_RUN), incoming)
+        return track(make_unit(DRY_RUN), incoming_events)
     results: list[Result] = []
     unit = make_unit(DRY_RUN)
     unit.db.exec_driver_sql(f"SAVEPOINT {_SAVEPOINT}")
@@ -81,24 +81,24 @@ def try_out(make_unit: Callable[[str], UnitOfWork], incoming: Sequence[IncomingE
         events = [item.event for item in part]
         results += track(unit, events)
         # Nothing follows the last segment, so its events are only evaluated.
-        if len(results) < len(incoming):
+        if len(results) < len(incoming_events):
             track(make_unit(FULL), events)
     unit.db.exec_driver_sql(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
     return results
 
 
-def _lock_members(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> dict[Any, Member]:
+def _lock_members(unit: UnitOfWork, incoming_events: Sequence[IncomingEvent]) -> dict[Any, Member]:
     """Lock the members and sponsors of the events; returns them by either id."""
     loyalty_ids: set[str] = set()
-    member_ids = members_of_reversals(unit, incoming)
-    for event in incoming:
+    member_ids = members_of_reversals(unit, incoming_events)
+    for event in incoming_events:
         if event.loyalty_member_id is not None:
             loyalty_ids.add(event.loyalty_member_id)
         if event.sponsor_loyalty_member_id is not None:
             loyalty_ids.add(event.sponsor_loyalty_member_id)
         if event.member_id is not None:
             member_ids.add(event.member_id)
-    return unit.lock(loyalty_ids, member_ids, incoming)
+    return unit.lock(loyalty_ids, member_ids, incoming_events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,37 +131,37 @@ def size_of(request: TrackRequest) -> int | None:
 
 def track_requests(calls: Sequence[Call], requests: Sequence[TrackRequest]) -> list[TrackedBatch]:
     """Track the events of all calls in one unit of work; several requests have the mode `full`, see `size_of`."""
-    [first, *further] = requests
-    execution = calls[0] if first.now is None else replace(calls[0], now=first.now)
+    first_request = requests[0]
+    execution = calls[0] if first_request.now is None else replace(calls[0], now=first_request.now)
     origins = None
-    if further:
+    if len(requests) > 1:
         origins = [call.origin for call, request in zip(calls, requests, strict=True) for _ in request.events]
 
     def make_unit(mode: str) -> UnitOfWork:
-        return UnitOfWork(execution, mode, campaign_keys=first.campaign_keys, tracing=first.is_traced)
+        return UnitOfWork(execution, mode, campaign_keys=first_request.campaign_keys, tracing=first_request.is_traced)
 
-    incoming = [event for request in requests for event in request.events]
-    if first.mode == DRY_RUN:
-        tracked = try_out(make_unit, incoming)
+    incoming_events = [event for request in requests for event in request.events]
+    if first_request.mode == DRY_RUN:
+        all_results = try_out(make_unit, incoming_events)
     else:
-        tracked = track(make_unit(first.mode), incoming, origins=origins)
-    results = iter(tracked)
+        all_results = track(make_unit(first_request.mode), incoming_events, origins=origins)
+    results = iter(all_results)
     return [TrackedBatch(request.mode, [next(results) for _ in request.events]) for request in requests]
 
 
-def _look_up(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> ExistingAndNewIds:
+def _look_up(unit: UnitOfWork, incoming_events: Sequence[IncomingEvent]) -> ExistingAndNewIds:
     """Look up which keys and orders of the events are already stored, and reserve ids for new rows."""
-    orders = sent_orders(incoming)
+    orders = sent_orders(incoming_events)
     return events.find_existing_and_reserve_ids(
         unit.db,
         unit.organization_id,
-        {event.system_unique_key for event in incoming},
+        {event.system_unique_key for event in incoming_events},
         {order["externalId"] for order in orders},
-        events=len(incoming),
+        events=len(incoming_events),
         purchase_orders=len(orders),
         order_items=_count_items(orders),
         # Most events with effects mint once; further ids are reserved when they are needed.
-        ledger_transactions=sum(map(unit.may_have_effect, incoming)),
+        ledger_transactions=sum(map(unit.may_have_effect, incoming_events)),
     )
 
 
@@ -169,10 +169,10 @@ def _count_items(orders: Sequence[Mapping[str, Any]]) -> int:
     return sum([len(order.get("items") or ()) for order in orders])
 
 
-def members_of_reversals(unit: UnitOfWork, incoming: Sequence[IncomingEvent]) -> set[int]:
+def members_of_reversals(unit: UnitOfWork, incoming_events: Sequence[IncomingEvent]) -> set[int]:
     """The members who received something from the orders that the events reverse."""
-    undoing = [event for event in incoming if event.event_type in UNDOING_EVENTS]
-    external_ids = {order["externalId"] for order in sent_orders(undoing)} if undoing else set()
+    undoing_events = [event for event in incoming_events if event.event_type in UNDOING_EVENTS]
+    external_ids = {order["externalId"] for order in sent_orders(undoing_events)} if undoing_events else set()
     return reversals.find_members_of_orders(unit.db, unit.organization_id, external_ids) if external_ids else set()
 
 

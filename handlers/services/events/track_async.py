@@ -17,10 +17,10 @@ from persistence.rows import reserve_ids
 from persistence.transactions import is_repeated
 
 
-def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str, Any]]:
+def queue_events(call: Call, incoming_events: Sequence[IncomingEvent]) -> list[dict[str, Any]]:
     """Store and queue the events that can be tracked. Returns the result of each event, in order."""
-    ids = {event.loyalty_member_id for event in incoming if event.loyalty_member_id is not None}
-    ids |= {event.sponsor_loyalty_member_id for event in incoming if event.sponsor_loyalty_member_id is not None}
+    ids = {event.loyalty_member_id for event in incoming_events if event.loyalty_member_id is not None}
+    ids |= {event.sponsor_loyalty_member_id for event in incoming_events if event.sponsor_loyalty_member_id is not None}
     unit = UnitOfWork(call)
     # Mostly only the members' queues are locked; the worker locks the rest. If an event came too early and is sent
     # again, another call may be evaluating it, so it needs the lock of its member, too.
@@ -28,8 +28,8 @@ def queue_events(call: Call, incoming: Sequence[IncomingEvent]) -> list[dict[str
         unit.lock(ids)
     members = queue.lock_members(call.db, call.organization.organization_id, ids)
     intake = Intake(unit)
-    keys = {event.system_unique_key for event in incoming}
-    accepted_events = intake.accept(incoming, {member.loyalty_member_id: member for member in members}, keys)
+    keys = {event.system_unique_key for event in incoming_events}
+    accepted_events = intake.accept(incoming_events, {member.loyalty_member_id: member for member in members}, keys)
     if accepted_events:
         intake.results |= _store(call, accepted_events)
     return [queued_result(result.response) for result in intake.all_results()]

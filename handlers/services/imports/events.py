@@ -38,13 +38,15 @@ def import_events(step: ImportStep) -> None:
 
     new_items = step.read_new(read, EVENTS)
     for begin in range(0, len(new_items), _TRACKED_AT_ONCE):
-        step.do_all(new_items[begin : begin + _TRACKED_AT_ONCE], lambda incoming: _track(step.call, incoming))
+        step.do_all(
+            new_items[begin : begin + _TRACKED_AT_ONCE], lambda incoming_events: _track(step.call, incoming_events)
+        )
 
 
-def _track(call: Call, incoming: Sequence[IncomingEvent]) -> list[Any]:
+def _track(call: Call, incoming_events: Sequence[IncomingEvent]) -> list[Any]:
     """Track events; return the refusal of each, None if it was accepted."""
     unit = UnitOfWork(call, CAPTURE_ONLY if call.is_quiet else FULL)
-    return [result.refusal for result in track(unit, incoming)]
+    return [result.refusal for result in track(unit, incoming_events)]
 
 
 def _event(step: ImportStep, row: ImportRow) -> IncomingEvent:

@@ -230,14 +230,16 @@ def _change(call: Call, changes: Sequence[_MemberChange]) -> None:
 
 def _report_changes(call: Call, changes: Sequence[tuple[Member, Member]]) -> None:
     """Report changed members, each as (before, after), to campaigns and triggers, like `updateMember`."""
-    incoming = []
+    incoming_events = []
     for before, after in changes:
         payload = {"changedFields": list(differences(MEMBER_PROPERTIES.dump(before), MEMBER_PROPERTIES.dump(after)))}
-        incoming.append(reported_event(call, after, "member-updated", payload, "The member was changed by an import."))
+        incoming_events.append(
+            reported_event(call, after, "member-updated", payload, "The member was changed by an import.")
+        )
         if before.active and not after.active:
             reason = "The member was deactivated by an import."
-            incoming.append(reported_event(call, after, "member-profile-deactivated", payload, reason))
-    track(UnitOfWork(call), incoming, by_server=True)
+            incoming_events.append(reported_event(call, after, "member-profile-deactivated", payload, reason))
+    track(UnitOfWork(call), incoming_events, by_server=True)
     queue_entity_changes(
         call,
         MEMBER_ENTITY,

@@ -91,10 +91,10 @@ class DryRun:
         keys, event = scenario.campaign_keys, scenario.event
         if scenario.person is None:
             self.unit = UnitOfWork(execution, DRY_RUN, keys, tracing)
-            members = self.unit.lock(loyalty_member_ids=[event.loyalty_member_id or ""], incoming=[event])
+            members = self.unit.lock(loyalty_member_ids=[event.loyalty_member_id or ""], incoming_events=[event])
         else:
             self.unit = HypotheticalUnit(execution, scenario.person, keys, tracing)
-            members = self.unit.lock(member_ids=[NOBODY], incoming=[event])
+            members = self.unit.lock(member_ids=[NOBODY], incoming_events=[event])
         self._tracked = self._accept_event(members)
         external_ids = [] if self._tracked.order is None else [self._tracked.order["externalId"]]
         orders = OrderWork(execution, external_ids, repeat(0), repeat(0))

@@ -54,7 +54,7 @@ class LockedMembers:
         self,
         loyalty_member_ids: Collection[str] = (),
         member_ids: Collection[int] = (),
-        incoming: Sequence[IncomingEvent] = (),
+        incoming_events: Sequence[IncomingEvent] = (),
     ) -> dict[Any, Member]:
         """Lock and load members, and the owners of referral codes that the events may use.
 
@@ -62,12 +62,14 @@ class LockedMembers:
         """
         if self.configuration.referral_programs.by_id and self.mode in (FULL, DRY_RUN):
             self.referral_codes = find_usable_codes(
-                self.db, self.configuration, incoming, loyalty_member_ids, member_ids, self._reported_types
+                self.db, self.configuration, incoming_events, loyalty_member_ids, member_ids, self._reported_types
             )
             member_ids = {*member_ids, *self.referral_codes.values()}
         stored_ids = [member_id for member_id in member_ids if member_id not in self._created_ids]
         if loyalty_member_ids or stored_ids:
-            self._lock_and_add(loyalty_member_ids, stored_ids, incoming, awaits_events=self.organization.awaits_events)
+            self._lock_and_add(
+                loyalty_member_ids, stored_ids, incoming_events, awaits_events=self.organization.awaits_events
+            )
         members: dict[Any, Member] = {}
         for member in self.members.values():
             members[member.loyalty_member_id] = members[member.member_id] = member
@@ -77,7 +79,7 @@ class LockedMembers:
         self,
         loyalty_member_ids: Collection[str],
         member_ids: Collection[int],
-        incoming: Sequence[IncomingEvent],
+        incoming_events: Sequence[IncomingEvent],
         *,
         awaits_events: bool,
     ) -> None:
@@ -87,12 +89,12 @@ class LockedMembers:
         organization was read, all is read again.
         """
         # Points that wait are only looked up if the organization has any.
-        order_ids = {order["externalId"] for order in sent_orders(incoming)} if awaits_events else None
+        order_ids = {order["externalId"] for order in sent_orders(incoming_events)} if awaits_events else None
         matches = member_lookups.find_members(
             self.db, self.organization_id, loyalty_member_ids, member_ids, order_ids, lock=not self.is_dry_run
         )
         if not awaits_events and member_lookups.awaits_events(matches):
-            self._lock_and_add(loyalty_member_ids, member_ids, incoming, awaits_events=True)
+            self._lock_and_add(loyalty_member_ids, member_ids, incoming_events, awaits_events=True)
         else:
             self._add(matches)
 

@@ -55,11 +55,11 @@ _COPIED_FIELDS = {
 }
 
 
-def sent_orders(incoming: Iterable[IncomingEvent]) -> list[Mapping[str, Any]]:
+def sent_orders(incoming_events: Iterable[IncomingEvent]) -> list[Mapping[str, Any]]:
     """The orders in the payloads of events that are about orders and have one."""
     return [
         order
-        for event in incoming
+        for event in incoming_events
         if event.event_type in STATUS_OF_EVENT and (order := (event.payload or {}).get("order")) is not None
     ]
 

@@ -95,7 +95,7 @@ def incoming_of(event: LoyaltyEvent) -> IncomingEvent:
 
 
 def tracked_event_of(
-    position: int, event: LoyaltyEvent, incoming: IncomingEvent, members_by_id: Mapping[Any, Member]
+    position: int, event: LoyaltyEvent, incoming_event: IncomingEvent, members_by_id: Mapping[Any, Member]
 ) -> TrackedEvent:
     """A stored event with its members, ready for evaluation.
 
@@ -103,11 +103,11 @@ def tracked_event_of(
     """
     return TrackedEvent(
         position=position,
-        event=incoming,
+        event=incoming_event,
         digest=event.request_digest,
         member=members_by_id[event.member_id],
         sponsor=None if event.sponsor_member_id is None else members_by_id[event.sponsor_member_id],
-        at=incoming.happened_at or event.created_at,
+        at=incoming_event.happened_at or event.created_at,
         is_evaluated=True,
         loyalty_event_id=event.loyalty_event_id,
         key=event.loyalty_event_key,

@@ -143,13 +143,13 @@ class UnitOfWork(LockedMembers):
         if self.mode == CAPTURE_ONLY:
             return []
         self._payment_keys = orders.payment_keys(tracked)
-        incoming = [event.event for event in tracked]
+        incoming_events = [event.event for event in tracked]
         can_affect_state = (
             self.is_dry_run
             or reversals
             or self._payment_keys
-            or any(map(self.may_have_effect, incoming))
-            or may_refer_by_order(self.configuration, incoming, orders.referral_codes)
+            or any(map(self.may_have_effect, incoming_events))
+            or may_refer_by_order(self.configuration, incoming_events, orders.referral_codes)
         )
         if not can_affect_state:
             return []

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def find_usable_codes(
     db: Connection,
     configuration: Configuration,
-    incoming: Sequence[IncomingEvent],
+    incoming_events: Sequence[IncomingEvent],
     loyalty_member_ids: Collection[str],
     member_ids: Collection[int],
     reported_types: Collection[str] = (),
@@ -59,11 +59,11 @@ def find_usable_codes(
     programs = configuration.referral_programs
     if not programs.by_id:
         return {}
-    considered_events = [event for event in incoming if event.event_type in programs.types]
+    considered_events = [event for event in incoming_events if event.event_type in programs.types]
     codes: set[str] = set()
     if considered_events:
         # The codes of all events: a code with which an order is created counts for the later events of the order, too.
-        codes = {code for event in incoming if (code := named_code(event)) is not None}
+        codes = {code for event in incoming_events if (code := named_code(event)) is not None}
     order_ids = {order_id for event in considered_events if (order_id := _order(event).get("externalId")) is not None}
     active_events = [event for event in considered_events if event.event_type in programs.active_types]
     max_chain = max_referral_chain(configuration, reported_types)
@@ -105,13 +105,13 @@ def may_refer(configuration: Configuration, event: IncomingEvent, usable_code_id
 
 
 def may_refer_by_order(
-    configuration: Configuration, incoming: Sequence[IncomingEvent], order_codes: Collection[str]
+    configuration: Configuration, incoming_events: Sequence[IncomingEvent], order_codes: Collection[str]
 ) -> bool:
     """True if an event may use the code of its order: one of `order_codes`, or of an order that the events create."""
     types = configuration.referral_programs.types
-    if not any(event.event_type in types and _order(event) for event in incoming):
+    if not any(event.event_type in types and _order(event) for event in incoming_events):
         return False
-    return bool(order_codes) or any(named_code(event) is not None for event in incoming)
+    return bool(order_codes) or any(named_code(event) is not None for event in incoming_events)
 
 
 def named_code(event: IncomingEvent) -> str | None:
