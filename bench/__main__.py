@@ -36,9 +36,9 @@ def main() -> int:
         return 2
     for name in benchmark_names:
         print(f"## {name}", flush=True)
-        completed = subprocess.run([sys.executable, "-m", f"bench.{name}"])
-        if completed.returncode:
-            return completed.returncode
+        result = subprocess.run([sys.executable, "-m", f"bench.{name}"])
+        if result.returncode:
+            return result.returncode
     return 0
 
 

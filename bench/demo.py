@@ -28,9 +28,9 @@ def main() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("LOYALTY_")}
+    base_variables = {name: value for name, value in os.environ.items() if not name.startswith("LOYALTY_")}
     environment = {
-        **inherited,
+        **base_variables,
         "LOYALTY_HOME": str(HOME),
         "LOYALTY_PORT": str(port),
         "LOYALTY_LOG_LEVEL": "warning",
@@ -47,9 +47,9 @@ def main() -> int:
             ("The ledger is checked", ["verify"]),
         ):
             print(f"\n{title}: loyalty {arguments[0]} ...", flush=True)
-            completed = subprocess.run([*command, *arguments], env=environment)
-            if completed.returncode:
-                return completed.returncode
+            result = subprocess.run([*command, *arguments], env=environment)
+            if result.returncode:
+                return result.returncode
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     finally:

@@ -91,16 +91,16 @@ def parameters() -> dict[str, Callable[[], Any]]:
     """Reading and validating the query of `listCampaigns`."""
     document = openapi.bundle("administration")
     schemas = Schemas("administration", document)
-    declared = [
+    declarations = [
         schemas.resolve(parameter)
         for parameter in document["paths"]["/organizations/{organizationId}/campaigns"]["get"]["parameters"]
     ]
     query = [
         {**parameter, "schema": dict(schemas.resolve(parameter["schema"]))}
-        for parameter in declared
+        for parameter in declarations
         if parameter["in"] == "query"
     ]
-    plan = ParameterPlan([parameter for parameter in declared if parameter["in"] == "query"], schemas, "bench")
+    plan = ParameterPlan([parameter for parameter in declarations if parameter["in"] == "query"], schemas, "bench")
     parser = OpenAPIURIParser(query, {})
     validator = ParameterValidator(query, parser, strict_validation=True)
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": QUERY, "headers": [], "path_params": {}}

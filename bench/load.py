@@ -185,9 +185,9 @@ def by_pgbench(url: str, script: str, variables: Mapping[str, object], seconds: 
         command += [f"-T{max(1, round(seconds))}", f"-f{path}", "-l", f"--log-prefix={directory}/log"]
         command += [f"--define={name}={value}" for name, value in variables.items()]
         libpq = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-        completed = subprocess.run([*command, libpq], capture_output=True, text=True)
-        if completed.returncode:
-            sys.exit(f"pgbench failed: {completed.stderr[-2000:]}")
+        result = subprocess.run([*command, libpq], capture_output=True, text=True)
+        if result.returncode:
+            sys.exit(f"pgbench failed: {result.stderr[-2000:]}")
         # client, transaction, microseconds, ...
         lines = [line.split() for log in Path(directory).glob("log.*") for line in log.read_text().splitlines()]
     return Load(max(1, round(seconds)), [int(line[2]) / 1000 for line in lines], {200: len(lines)})

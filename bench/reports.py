@@ -152,9 +152,9 @@ def _fill(engine: Engine, count: int) -> tuple[int, int]:
 
     plain = (_FILL_MEMBERS, _FILL_BOOKS, _FILL_MISSIONS, _FILL_MEMBER_MISSIONS)
     write(plain, plainly=True)
-    settled = count - PENDING
-    for first in range(1, settled + 1, CHUNK):
-        write(_FILL_OF_CHUNK, plainly=True, first=first, until=min(first + CHUNK - 1, settled))
+    settled_count = count - PENDING
+    for first in range(1, settled_count + 1, CHUNK):
+        write(_FILL_OF_CHUNK, plainly=True, first=first, until=min(first + CHUNK - 1, settled_count))
         print(f"\r{first:,} ", end="", file=sys.stderr, flush=True)
     with autocommit(engine).connect() as db:
         db.execute(text("VACUUM ANALYZE"))
@@ -168,7 +168,7 @@ def _fill(engine: Engine, count: int) -> tuple[int, int]:
         db.execute(text("ALTER TABLE ledger_transactions DISABLE TRIGGER ledger_transaction_is_balanced"))
         db.execute(text("ALTER TABLE coupon_usages DISABLE TRIGGER ALL"))
         db.execute(text("ALTER TABLE coupon_usages ENABLE TRIGGER USER"))
-    write(_FILL_OF_CHUNK, plainly=False, first=settled + 1, until=count)
+    write(_FILL_OF_CHUNK, plainly=False, first=settled_count + 1, until=count)
     with autocommit(engine).connect() as db:
         db.execute(text("VACUUM ANALYZE"))
     return created.organization_id, created.ledger_account_id
@@ -181,7 +181,7 @@ def main() -> None:
     with new_database(options=options, statement_timeout_ms=0) as (engine, _):
         started = time.perf_counter()
         org, account = _fill(engine, count)
-        filled = time.perf_counter() - started
+        fill_seconds = time.perf_counter() - started
         ranges = {
             "30 days": report_range(LAST - timedelta(days=30), LAST, "Europe/Madrid", LAST),
             "200 days, uneven ends": report_range(
@@ -189,7 +189,7 @@ def main() -> None:
             ),
             "everything": report_range(LAST - timedelta(days=DAYS + 1), LAST, None, LAST),
         }
-        print(f"{count:,} events and transactions, filled in {filled:.0f} s")
+        print(f"{count:,} events and transactions, filled in {fill_seconds:.0f} s")
         print(f"| report | {' | '.join(ranges)} |\n|---|{'---|' * len(ranges)}")
         event = "member-purchase-order-created"
         reports: dict[str, Any] = {

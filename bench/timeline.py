@@ -69,9 +69,9 @@ _MESSAGES = """
 """
 
 
-def _fill(db: Connection, created: CreatedOrganization) -> int:
+def _fill(db: Connection, organization: CreatedOrganization) -> int:
     """Write all rows; returns the id of the member with half of them."""
-    owned = {"o": created.organization_id, "now": NOW}
+    common_values = {"o": organization.organization_id, "now": NOW}
     first = 0
     for number in range(OTHERS + 1):
         row = {
@@ -82,17 +82,23 @@ def _fill(db: Connection, created: CreatedOrganization) -> int:
         }
         [(member, _)] = members.add_members(
             db,
-            created.organization_id,
+            organization.organization_id,
             [row],
-            ledger_id=created.ledger_id,
-            loyalty_program_id=created.loyalty_program_id,
+            ledger_id=organization.ledger_id,
+            loyalty_program_id=organization.loyalty_program_id,
             now=NOW,
         )
         first = first or member.member_id
     numbers_of_events = (
         "WITH given AS (SELECT n, :now + n * interval '1 minute' AS at FROM generate_series(:first, -1) AS n) "
     )
-    values = {**owned, "m": first, "others": OTHERS, "first": -2 * EVENTS, "account": created.ledger_account_id}
+    values = {
+        **common_values,
+        "m": first,
+        "others": OTHERS,
+        "first": -2 * EVENTS,
+        "account": organization.ledger_account_id,
+    }
     for number, statement in enumerate(_ROWS):
         db.execute(text((numbers_of_events if number == 0 else "") + statement.replace("%%", "%")), values)
     mission = db.execute(
@@ -101,14 +107,14 @@ def _fill(db: Connection, created: CreatedOrganization) -> int:
             " created_at, updated_at) VALUES (:o, gen_random_uuid(), 'Ten coffees', 'member-purchase-order-created',"
             " true, 1, 10, :now, :now) RETURNING mission_id"
         ),
-        owned,
+        common_values,
     ).scalar_one()
     trigger = db.execute(
         text(
             "INSERT INTO triggers (organization_id, trigger_key, type, name, active, secret, created_at, updated_at)"
             " VALUES (:o, 'mailer', 'WebHook', 'Mailer', true, '', :now, :now) RETURNING trigger_id"
         ),
-        owned,
+        common_values,
     ).scalar_one()
     # The first time without the index, to see what it costs.
     definition = db.execute(
@@ -158,13 +164,13 @@ def _milliseconds(work: Callable[[], Any]) -> list[float]:
 
 def _measure(engine: Engine) -> None:
     """Fill an organization, measure each page of the timeline of its member, and print it as a row of the table."""
-    created = transactions.run(engine, lambda db: create_organization(db, name="Corner Coffee", now=NOW))
-    member_id = transactions.run(engine, lambda db: _fill(db, created))
+    organization = transactions.run(engine, lambda db: create_organization(db, name="Corner Coffee", now=NOW))
+    member_id = transactions.run(engine, lambda db: _fill(db, organization))
     with autocommit(engine).connect() as db:
         db.execute(text("VACUUM ANALYZE"))
     print("| page | shortest | median |\n|---|---|---|")
     with engine.connect() as db:
-        member = MEMBERS.find(db, created.organization_id, member_id)
+        member = MEMBERS.find(db, organization.organization_id, member_id)
         assert member is not None
         for name, query in _pages(db, member).items():
 

@@ -26,10 +26,12 @@ METAPHORS_AND_PLURALS = METAPHORS | {"shelves", "hears"} | {f"{word}s" for word 
 # Names of which a reader asks: a known what?
 PARTICIPLE = re.compile(
     r"added|allowed|answered|applied|asked|begun|broken|brought|changed|checked|chosen|claimed|"
-    r"closed|come|counted|covered|done|drawn|earned|expected|given|gone|granted|grown|handed|"
-    r"heard|held|kept|known|laid|left|loaded|lost|made|matched|meant|missing|moved|named|needed|"
-    r"opened|paid|parsed|picked|planned|printed|reached|ready|refused|removed|reserved|"
-    r"returned|reverted|seen|sent|set_aside|shown|spent|stored|taken|thrown|told|used|written"
+    r"closed|come|completed|concerned|counted|covered|described|done|drawn|earned|emptied|enrolled|expected|"
+    r"filled|fixed|given|gone|granted|grown|handed|"
+    r"heard|held|inherited|installed|kept|known|laid|left|limited|loaded|lost|made|marked|matched|meant|missing|"
+    r"moved|named|needed|nested|opened|ordered|owned|paid|parsed|patched|picked|planned|pooled|printed|reached|ready|"
+    r"received|refused|removed|reserved|returned|reverted|seen|sent|set_aside|settled|shown|sold|spent|stored|taken|"
+    r"thrown|told|used|written"
 )
 # Functions that may have such names: rules of the grammar, renderers of responses as in `response=listed(BADGE)`,
 # and a verb.

@@ -42,21 +42,21 @@ def make_all(organization: Organization) -> Mapping[str, Any]:
 
 
 def _users(organization: Organization, records: dict[str, Any]) -> None:
-    users, a = Users.of(organization), organization.administration
+    users, administration = Users.of(organization), organization.administration
     group, ana = users.group(roles=["tiers:read"]), users.person()
-    a.put(f"/permission-groups/{group['permissionGroupKey']}", {"roles": []})
-    a.delete(f"/permission-groups/{users.group()['permissionGroupKey']}")
+    administration.put(f"/permission-groups/{group['permissionGroupKey']}", {"roles": []})
+    administration.delete(f"/permission-groups/{users.group()['permissionGroupKey']}")
     path = f"/users/{ana['userId']}"
-    a.put(path, {"organizations": [], "name": "Ana S."})
-    a.put(f"{path}/permissions", {"isAdmin": False, "roles": ["users:read"]})
-    a.put(f"{path}/password", {"password": "rain-and-espresso-42"}, expect=204)
+    administration.put(path, {"organizations": [], "name": "Ana S."})
+    administration.put(f"{path}/permissions", {"isAdmin": False, "roles": ["users:read"]})
+    administration.put(f"{path}/password", {"password": "rain-and-espresso-42"}, expect=204)
     emails = {"emails": ["bob@corner-coffee.example"]}
-    a.post("/users/bulk-add", emails, expect=200)
-    a.post("/users/bulk-reassign", {**emails, "roles": ["users:read"]}, expect=200)
-    a.post("/users/bulk-remove", emails, expect=200)
-    a.delete(path)
-    portal = a.post("/portals", {"name": "Corner", "active": True})["portal"]
-    a.put(f"/portals/{portal['portalId']}", {"active": False})
+    administration.post("/users/bulk-add", emails, expect=200)
+    administration.post("/users/bulk-reassign", {**emails, "roles": ["users:read"]}, expect=200)
+    administration.post("/users/bulk-remove", emails, expect=200)
+    administration.delete(path)
+    portal = administration.post("/portals", {"name": "Corner", "active": True})["portal"]
+    administration.put(f"/portals/{portal['portalId']}", {"active": False})
 
 
 def _members(organization: Organization, records: dict[str, Any]) -> None:
@@ -70,220 +70,238 @@ def _members(organization: Organization, records: dict[str, Any]) -> None:
 
 
 def _imports(organization: Organization, records: dict[str, Any]) -> None:
-    a = organization.administration
-    path = f"/imports/{a.post('/imports', {'kind': 'members', 'format': 'csv'})['import']['importId']}"
-    a.put(f"{path}/parts/1", b"loyaltyMemberId\nimported-1\n")
-    a.post(f"{path}/start", {"parts": 1}, expect=200)
-    a.post(f"{path}/cancel", expect=200)
+    administration = organization.administration
+    path = f"/imports/{administration.post('/imports', {'kind': 'members', 'format': 'csv'})['import']['importId']}"
+    administration.put(f"{path}/parts/1", b"loyaltyMemberId\nimported-1\n")
+    administration.post(f"{path}/start", {"parts": 1}, expect=200)
+    administration.post(f"{path}/cancel", expect=200)
 
 
 def _exports(organization: Organization, records: dict[str, Any]) -> None:
-    a = organization.administration
-    path = f"/exports/{a.post('/exports', {'kind': 'members'})['export']['exportId']}"
-    a.post(f"{path}/cancel", expect=200)
+    administration = organization.administration
+    path = f"/exports/{administration.post('/exports', {'kind': 'members'})['export']['exportId']}"
+    administration.post(f"{path}/cancel", expect=200)
 
 
 def _configuration(organization: Organization, records: dict[str, Any]) -> None:
-    a = organization.administration
-    record = a.get("")["organization"]
-    a.put("", {"name": "Tea", "locales": record["locales"], "defaultLocale": record["defaultLocale"]})
-    a.post("/custom-event-types", {"name": "Cup returned", "apiCode": "cup-returned", "schemaType": "custom"})
-    a.put("/custom-event-types/cup-returned", {"name": "Cup", "apiCode": "cup-returned", "schemaType": "custom"})
+    administration = organization.administration
+    record = administration.get("")["organization"]
+    administration.put("", {"name": "Tea", "locales": record["locales"], "defaultLocale": record["defaultLocale"]})
+    administration.post(
+        "/custom-event-types", {"name": "Cup returned", "apiCode": "cup-returned", "schemaType": "custom"}
+    )
+    administration.put(
+        "/custom-event-types/cup-returned", {"name": "Cup", "apiCode": "cup-returned", "schemaType": "custom"}
+    )
     condition = {"field": "categoryCode", "operator": "equals", "value": "hot"}
     body = {"name": "Hot", "type": "item-matcher", "matcher": {"operator": "AND", "conditions": [condition]}}
-    matcher = a.post("/matchers", body)["matcher"]
-    a.put(f"/matchers/{matcher['matcherId']}", {**body, "name": "Hotter"})
-    group = a.post("/stacking-groups", {"name": "Offers", "mode": "best"})["stackingGroup"]
-    a.put(f"/stacking-groups/{group['stackingGroupId']}", {"name": "Offers", "mode": "worst"})
+    matcher = administration.post("/matchers", body)["matcher"]
+    administration.put(f"/matchers/{matcher['matcherId']}", {**body, "name": "Hotter"})
+    group = administration.post("/stacking-groups", {"name": "Offers", "mode": "best"})["stackingGroup"]
+    administration.put(f"/stacking-groups/{group['stackingGroupId']}", {"name": "Offers", "mode": "worst"})
     body = {"name": "Tasters", "matcherType": "list-matcher"}
-    audience = a.post("/audiences", body)["audience"]
+    audience = administration.post("/audiences", body)["audience"]
     path = f"/audiences/{audience['audienceId']}"
-    a.put(path, {**body, "name": "Tasting panel"})
-    a.patch(f"{path}/members", {"add": [records["ana"]["memberId"]], "remove": []})
-    settings = {"url": "https://told.invalid/", "entities": ["campaign"], "secret": SECRET}
+    administration.put(path, {**body, "name": "Tasting panel"})
+    administration.patch(f"{path}/members", {"add": [records["ana"]["memberId"]], "remove": []})
+    settings = {"url": "https://hooks.invalid/", "entities": ["campaign"], "secret": SECRET}
     body = {"triggerKey": "told", "type": "EntityChangeWebhook", "name": "Told", "settings": settings}
-    trigger = a.post("/triggers", body)["trigger"]
+    trigger = administration.post("/triggers", body)["trigger"]
     path = f"/triggers/{trigger['triggerId']}"
-    a.put(path, {**body, "settings": {**settings, "headers": {"X-Key": HEADER}}})
-    a.post("/campaigns", {"code": "told", "name": "told"})
-    delivery = a.get(f"{path}/deliveries")["results"][0]
-    a.post(f"{path}/deliveries/{delivery['triggerDeliveryId']}/redeliver", expect=202)
+    administration.put(path, {**body, "settings": {**settings, "headers": {"X-Key": HEADER}}})
+    administration.post("/campaigns", {"code": "told", "name": "told"})
+    delivery = administration.get(f"{path}/deliveries")["results"][0]
+    administration.post(f"{path}/deliveries/{delivery['triggerDeliveryId']}/redeliver", expect=202)
     records.update(audience=audience, trigger=trigger)
 
 
 def _campaigns(organization: Organization, records: dict[str, Any]) -> None:
-    a = organization.administration
+    administration = organization.administration
     body = {"code": "one", "name": "One", "eventType": "cup-returned"}
-    campaign = a.post("/campaigns", body)["campaign"]
+    campaign = administration.post("/campaigns", body)["campaign"]
     path = f"/campaigns/{campaign['campaignId']}"
-    a.put(path, {**body, "name": "First"})
+    administration.put(path, {**body, "name": "First"})
     effect = {"effectId": "mint-points", "params": [{"id": "amount", "value": 5}]}
     body = {"name": "Mint", "effects": {"items": [effect]}, "status": "running", "priority": 1}
-    action = a.post(f"{path}/actions", body)["action"]
-    a.put(f"{path}/actions/{action['actionId']}", {**body, "priority": 2})
+    action = administration.post(f"{path}/actions", body)["action"]
+    administration.put(f"{path}/actions/{action['actionId']}", {**body, "priority": 2})
     body = {"name": "Ten cups", "eventType": "cup-returned", "maxRepetitions": 9, "goalCount": 10}
-    mission = a.post("/missions", body)["mission"]
-    a.put(f"/missions/{mission['missionId']}", {**body, "goalCount": 11})
-    a.post(f"/members/{records['ana']['memberId']}/missions/{mission['missionId']}/progress", {"amount": 2}, expect=200)
+    mission = administration.post("/missions", body)["mission"]
+    administration.put(f"/missions/{mission['missionId']}", {**body, "goalCount": 11})
+    administration.post(
+        f"/members/{records['ana']['memberId']}/missions/{mission['missionId']}/progress", {"amount": 2}, expect=200
+    )
     body = {"name": "Friends", "code": "friends", "active": True, "maxPerCode": 9, "eventType": "cup-returned"}
-    program = a.post("/referral-programs", body)["referralProgram"]
+    program = administration.post("/referral-programs", body)["referralProgram"]
     path = f"/referral-programs/{program['referralProgramId']}"
-    a.put(path, {**body, "name": "Good friends"})
-    a.post(f"{path}/codes", {"memberId": records["ben"]["memberId"], "codes": ["BEN-8", "BEN-9"]})
+    administration.put(path, {**body, "name": "Good friends"})
+    administration.post(f"{path}/codes", {"memberId": records["ben"]["memberId"], "codes": ["BEN-8", "BEN-9"]})
     records.update(campaign=campaign)
 
 
 def _offline_allowances(organization: Organization, records: dict[str, Any]) -> None:
-    a, i, defaults = organization.administration, organization.integration, organization.defaults
+    administration, integration, defaults = organization.administration, organization.integration, organization.defaults
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     path = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
-    a.put(path, {**body, "offlineAllowance": {"enabled": True, "maxAmount": 5}})
-    a.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 5}, expect=200)
+    administration.put(path, {**body, "offlineAllowance": {"enabled": True, "maxAmount": 5}})
+    administration.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 5}, expect=200)
     for action in ("redeem", "cancel"):
         request = {"amount": 5, "systemUniqueKey": str(uuid.uuid4())}
-        allowance = i.post("/members/ana-7/offline-allowances", request)["offlineAllowance"]
+        allowance = integration.post("/members/ana-7/offline-allowances", request)["offlineAllowance"]
         if action == "redeem":
             redemption = {"token": allowance["token"], "amount": 1, "externalEventDate": allowance["createdAt"]}
-            i.post("/offline-allowances/redeem", {**redemption, "systemUniqueKey": str(uuid.uuid4())}, expect=200)
-            a.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 1}, expect=200)
+            integration.post(
+                "/offline-allowances/redeem", {**redemption, "systemUniqueKey": str(uuid.uuid4())}, expect=200
+            )
+            administration.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 1}, expect=200)
         else:
-            i.post(f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel", expect=200)
+            integration.post(f"/offline-allowances/{allowance['offlineAllowanceKey']}/cancel", expect=200)
 
 
 def _points_payments(organization: Organization, records: dict[str, Any]) -> None:
-    a, i, defaults = organization.administration, organization.integration, organization.defaults
+    administration, integration, defaults = organization.administration, organization.integration, organization.defaults
     body = {"name": "Points", "active": True, "isRevolving": True, "chainSyncEnabled": False}
     path = f"/ledgers/{defaults.ledger_id}/accounts/{defaults.ledger_account_id}"
-    a.put(path, {**body, "redemption": {"pointsPerUnit": 1, "currency": "EUR"}})
-    a.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 5}, expect=200)
+    administration.put(path, {**body, "redemption": {"pointsPerUnit": 1, "currency": "EUR"}})
+    administration.post("/members/by-loyalty-member-id/ana-7/mint", {"amount": 5}, expect=200)
     for actions in (("capture", "refund"), ("release",)):
         request = {"points": 5, "orderTotal": 9, "systemUniqueKey": str(uuid.uuid4())}
-        payment = i.post("/members/ana-7/points-payments", request)["pointsPayment"]
+        payment = integration.post("/members/ana-7/points-payments", request)["pointsPayment"]
         for action in actions:
             refund = {"points": 5, "systemUniqueKey": str(uuid.uuid4())} if action == "refund" else None
-            i.post(f"/points-payments/{payment['pointsPaymentKey']}/{action}", refund, expect=200)
+            integration.post(f"/points-payments/{payment['pointsPaymentKey']}/{action}", refund, expect=200)
 
 
 def _coupon_locks(organization: Organization, records: dict[str, Any]) -> None:
-    i = organization.integration
-    book = i.post("/coupon-books", {"name": "Free tea", "type": "codeless", "publishingStatus": "published"})[
+    integration = organization.integration
+    book = integration.post("/coupon-books", {"name": "Free tea", "type": "codeless", "publishingStatus": "published"})[
         "couponBook"
     ]
     request = {"autoAssign": True, "systemUniqueKey": str(uuid.uuid4())}
-    lock = i.post(f"/members/ana-7/coupon-books/{book['couponBookKey']}/lock", request)["couponLock"]
-    i.post(f"/coupon-locks/{lock['couponLockKey']}/release", expect=200)
+    lock = integration.post(f"/members/ana-7/coupon-books/{book['couponBookKey']}/lock", request)["couponLock"]
+    integration.post(f"/coupon-locks/{lock['couponLockKey']}/release", expect=200)
 
 
 def _badges_and_tiers(organization: Organization, records: dict[str, Any]) -> None:
-    a, i = organization.administration, organization.integration
-    badge = i.post("/badges", {"name": "Early bird", "maxAmount": 9, "active": True})["badge"]
-    i.patch(f"/badges/{badge['badgeKey']}", {"name": "Lark"})
+    administration, integration = organization.administration, organization.integration
+    badge = integration.post("/badges", {"name": "Early bird", "maxAmount": 9, "active": True})["badge"]
+    integration.patch(f"/badges/{badge['badgeKey']}", {"name": "Lark"})
     path = f"/members/ana-7/badges/{badge['badgeKey']}"
     key = {"systemUniqueKey": str(uuid.uuid4())}
     # The second request has the key of the first, so it changes nothing.
-    i.post(f"{path}/assign", key, expect=200)
-    tracking = i.post(f"{path}/assign", key, expect=200)["badgeTracking"]
-    i.post(f"{path}/unassign", {}, expect=200)
-    i.post(f"{path}/assign", {}, expect=200)
-    i.post(f"/members/ana-7/badge-trackings/{tracking['badgeTrackingKey']}/revert", expect=200)
+    integration.post(f"{path}/assign", key, expect=200)
+    tracking = integration.post(f"{path}/assign", key, expect=200)["badgeTracking"]
+    integration.post(f"{path}/unassign", {}, expect=200)
+    integration.post(f"{path}/assign", {}, expect=200)
+    integration.post(f"/members/ana-7/badge-trackings/{tracking['badgeTrackingKey']}/revert", expect=200)
     body = {"ledgerId": organization.defaults.ledger_id, "description": "Spare", "setAsDefault": False}
-    program = a.post("/loyalty-programs", body)["loyaltyProgram"]
+    program = administration.post("/loyalty-programs", body)["loyaltyProgram"]
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
-    a.put(path, {**body, "description": "Second"})
+    administration.put(path, {**body, "description": "Second"})
     body = {"name": "Gold", "active": True, "minRequiredPoints": 100, "tierOrder": 1}
-    tier = a.post(f"{path}/tiers", body)["tier"]
-    a.put(f"{path}/tiers/{tier['loyaltyTierId']}", {**body, "minRequiredPoints": 200})
+    tier = administration.post(f"{path}/tiers", body)["tier"]
+    administration.put(f"{path}/tiers/{tier['loyaltyTierId']}", {**body, "minRequiredPoints": 200})
     member_id = records["ana"]["memberId"]
-    a.put(f"/members/{member_id}{path}/tier", {"loyaltyTierId": tier["loyaltyTierId"]})
+    administration.put(f"/members/{member_id}{path}/tier", {"loyaltyTierId": tier["loyaltyTierId"]})
     ids = {"loyaltyProgramId": program["loyaltyProgramId"], "loyaltyTierId": None}
-    a.put("/members/by-loyalty-member-id/ana-7/tier", ids)
+    administration.put("/members/by-loyalty-member-id/ana-7/tier", ids)
     records.update(badge=badge, tier=tier)
 
 
 def _coupons(organization: Organization, records: dict[str, Any]) -> None:
-    a, i, member_id = organization.administration, organization.integration, records["ana"]["memberId"]
+    administration, integration, member_id = (
+        organization.administration,
+        organization.integration,
+        records["ana"]["memberId"],
+    )
     body = {"name": "Coffee", "type": "list", "publishingStatus": "published", "requiredPointsConfig": None}
-    book = a.post("/coupon-books", body)["couponBook"]
+    book = administration.post("/coupon-books", body)["couponBook"]
     path, integration_path = f"/coupon-books/{book['couponBookId']}", f"/coupon-books/{book['couponBookKey']}"
-    a.patch(path, {"name": "Espresso", "requiredPointsConfig": None})
-    i.put(f"{integration_path}/status", {"publishingStatus": "published"})
+    administration.patch(path, {"name": "Espresso", "requiredPointsConfig": None})
+    integration.put(f"{integration_path}/status", {"publishingStatus": "published"})
     codes = [f"CODE-{number}" for number in range(12)]
-    coupons = a.post(f"{path}/coupons", {"codes": codes})["codes"]
-    a.patch(f"{path}/coupons/{coupons[11]['couponId']}", {"code": "OTHER-CODE"})
+    coupons = administration.post(f"{path}/coupons", {"codes": codes})["codes"]
+    administration.patch(f"{path}/coupons/{coupons[11]['couponId']}", {"code": "OTHER-CODE"})
     member_book = f"/members/ana-7{integration_path}"
-    i.post(f"{member_book}/assign", {"code": "CODE-0"}, expect=200)
-    usage = i.post(f"{member_book}/use", {"code": "CODE-0"}, expect=200)["couponUsage"]
-    i.post(f"/members/ana-7/coupon-usages/{usage['couponUsageKey']}/revert", expect=200)
-    i.post(f"{member_book}/use", {"code": "CODE-0"}, expect=200)
-    i.post(f"{member_book}/coupons/CODE-0/revert", expect=200)
-    a.post(f"{path}/assign", {"memberId": member_id, "codes": ["CODE-1", "CODE-2"]}, expect=200)
-    a.post(f"{path}/batch-assign", {"items": [{"memberId": member_id}]}, expect=200)
+    integration.post(f"{member_book}/assign", {"code": "CODE-0"}, expect=200)
+    usage = integration.post(f"{member_book}/use", {"code": "CODE-0"}, expect=200)["couponUsage"]
+    integration.post(f"/members/ana-7/coupon-usages/{usage['couponUsageKey']}/revert", expect=200)
+    integration.post(f"{member_book}/use", {"code": "CODE-0"}, expect=200)
+    integration.post(f"{member_book}/coupons/CODE-0/revert", expect=200)
+    administration.post(f"{path}/assign", {"memberId": member_id, "codes": ["CODE-1", "CODE-2"]}, expect=200)
+    administration.post(f"{path}/batch-assign", {"items": [{"memberId": member_id}]}, expect=200)
     code = f"{path}/coupons/{coupons[5]['couponId']}"
-    a.post(f"{code}/assign", {"memberId": member_id}, expect=200)
-    usage = a.post(f"{code}/use", {"memberId": member_id}, expect=200)["couponUsage"]
-    a.post(f"/coupon-usages/{usage['couponUsageId']}/revert", {}, expect=200)
+    administration.post(f"{code}/assign", {"memberId": member_id}, expect=200)
+    usage = administration.post(f"{code}/use", {"memberId": member_id}, expect=200)["couponUsage"]
+    administration.post(f"/coupon-usages/{usage['couponUsageId']}/revert", {}, expect=200)
     records.update(book=book)
 
 
 def _ledger(organization: Organization, records: dict[str, Any]) -> None:
-    a = organization.administration
-    ledger = a.post("/ledgers", {"name": "Second"})["ledger"]
+    administration = organization.administration
+    ledger = administration.post("/ledgers", {"name": "Second"})["ledger"]
     body = {"name": "Stars", "active": True, "isRevolving": True, "chainSyncEnabled": False}
-    account = a.post(f"/ledgers/{ledger['ledgerId']}/accounts", body)["ledgerAccount"]
+    account = administration.post(f"/ledgers/{ledger['ledgerId']}/accounts", body)["ledgerAccount"]
     path = f"/ledgers/{ledger['ledgerId']}/accounts/{account['ledgerAccountId']}"
-    a.put(path, {**body, "name": "Bright stars"})
-    a.put(f"{path}/max-supply", {"maxSupply": 1000})
-    stars = a.post(f"/ledgers/{ledger['ledgerId']}/accounts", {**body, "expiresInMonths": 12})["ledgerAccount"]
+    administration.put(path, {**body, "name": "Bright stars"})
+    administration.put(f"{path}/max-supply", {"maxSupply": 1000})
+    stars = administration.post(f"/ledgers/{ledger['ledgerId']}/accounts", {**body, "expiresInMonths": 12})[
+        "ledgerAccount"
+    ]
     longer = {"ledgerAccountId": stars["ledgerAccountId"], "months": 1, "systemUniqueKey": "longer-1"}
-    a.post("/expiry-extensions", {**longer, "memberId": records["ana"]["memberId"]}, expect=200)
+    administration.post("/expiry-extensions", {**longer, "memberId": records["ana"]["memberId"]}, expect=200)
     ledger_path = f"/ledgers/{organization.defaults.ledger_id}"
     path = f"{ledger_path}/accounts/{organization.defaults.ledger_account_id}"
     ana_path = "/members/by-loyalty-member-id/ana-7"
     key = {"amount": 100, "systemUniqueKey": "mint-100"}
     # The second request has the key of the first, so it mints nothing.
     for _ in range(2):
-        mint_row = a.post(f"{ana_path}/mint", key, expect=200)["ledgerTransactions"][0]
-    a.post(f"{ana_path}/burn", {"amount": 1}, expect=200)
+        mint_row = administration.post(f"{ana_path}/mint", key, expect=200)["ledgerTransactions"][0]
+    administration.post(f"{ana_path}/burn", {"amount": 1}, expect=200)
     wallet_id, ben_wallet_id = mint_row["toWalletId"], records["ben"]["ledgerWalletId"]
     transfer = {"amount": 2, "fromWalletId": wallet_id, "toWalletId": ben_wallet_id, "description": "A present"}
-    [row, *_] = a.post(f"{path}/transactions", transfer)["transactions"]
+    [row, *_] = administration.post(f"{path}/transactions", transfer)["transactions"]
     burn = {"amount": 1, "fromWalletId": wallet_id, "toWalletId": None}
     item = {**burn, "ledgerAccountId": organization.defaults.ledger_account_id}
-    a.post(f"{ledger_path}/transaction-sets", {"create": [item]})
-    a.post(f"{path}/transactions/{row['ledgerTransactionId']}/revert", {}, expect=200)
-    [hold, *_] = a.post(f"{path}/transactions", {**burn, "captureMethod": "manual"})["transactions"]
+    administration.post(f"{ledger_path}/transaction-sets", {"create": [item]})
+    administration.post(f"{path}/transactions/{row['ledgerTransactionId']}/revert", {}, expect=200)
+    [hold, *_] = administration.post(f"{path}/transactions", {**burn, "captureMethod": "manual"})["transactions"]
     captures = {"transactions": [{"ledgerTransactionId": str(hold["ledgerTransactionId"])}]}
-    a.post(f"{path}/captures", captures, expect=200)
-    waiting = a.post(f"{ana_path}/mint", {"amount": 1, "availableAfter": "P14D"}, expect=200)["ledgerTransactions"][0]
+    administration.post(f"{path}/captures", captures, expect=200)
+    waiting = administration.post(f"{ana_path}/mint", {"amount": 1, "availableAfter": "P14D"}, expect=200)[
+        "ledgerTransactions"
+    ][0]
     releases = {"transactions": [{"ledgerTransactionId": str(waiting["ledgerTransactionId"])}]}
-    a.post(f"{path}/releases", releases, expect=200)
-    a.post(f"{path}/wallets/{wallet_id}/burn", {"amount": 1}, expect=200)
-    a.post(f"{ledger_path}/wallets/{wallet_id}/mint", {"amount": 1}, expect=200)
+    administration.post(f"{path}/releases", releases, expect=200)
+    administration.post(f"{path}/wallets/{wallet_id}/burn", {"amount": 1}, expect=200)
+    administration.post(f"{ledger_path}/wallets/{wallet_id}/mint", {"amount": 1}, expect=200)
     # The second item burns more than the member has and is refused.
-    batch = a.post("/ledger-transactions/batch", {"items": [item, {**item, "amount": 10**9}]}, expect=200)
+    batch = administration.post("/ledger-transactions/batch", {"items": [item, {**item, "amount": 10**9}]}, expect=200)
     transaction_id = batch["processed"][0]["transactions"][0]["ledgerTransactionId"]
-    a.post("/ledger-transactions/batch-revert", {"transactionIds": [str(transaction_id)]}, expect=200)
+    administration.post("/ledger-transactions/batch-revert", {"transactionIds": [str(transaction_id)]}, expect=200)
 
 
 def _events(organization: Organization, records: dict[str, Any]) -> None:
-    a, i = organization.administration, organization.integration
+    administration, integration = organization.administration, organization.integration
     event = {"loyaltyMemberId": "ana-7", "systemUniqueKey": str(uuid.uuid4()), "eventType": "cup-returned"}
-    [result] = i.post("/events/track", {"events": [event]}, expect=200)["results"]
-    i.post(f"/events/{result['loyaltyEventKey']}/cancel", {"description": "Broken"}, expect=200)
+    [result] = integration.post("/events/track", {"events": [event]}, expect=200)["results"]
+    integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {"description": "Broken"}, expect=200)
     event["systemUniqueKey"] = str(uuid.uuid4())
-    [event_result] = i.post("/events/track", {"events": [event], "executionMode": "captureOnly"}, expect=200)["results"]
-    a.post(f"/events/{event_result['loyaltyEventKey']}/evaluate", expect=200)
+    [event_result] = integration.post("/events/track", {"events": [event], "executionMode": "captureOnly"}, expect=200)[
+        "results"
+    ]
+    administration.post(f"/events/{event_result['loyaltyEventKey']}/evaluate", expect=200)
     event["systemUniqueKey"] = str(uuid.uuid4())
-    [receipt] = i.post("/events/track-async", {"events": [event]}, expect=202)["results"]
+    [receipt] = integration.post("/events/track-async", {"events": [event]}, expect=202)["results"]
     give_up(organization.api.engine, organization.id, receipt["loyaltyEventKey"])
-    a.post(f"/events/{receipt['loyaltyEventKey']}/requeue", expect=202)
+    administration.post(f"/events/{receipt['loyaltyEventKey']}/requeue", expect=202)
 
 
 def _partners(organization: Organization, records: dict[str, Any]) -> None:
-    a = organization.administration
-    organization_key = a.get("")["organization"]["organizationKey"]
+    administration = organization.administration
+    organization_key = administration.get("")["organization"]["organizationKey"]
     for partner in ("partnera", "partnerb"):
-        key = a.post("/partner-api-keys", {"partner": partner, "name": "The wallet"})
+        key = administration.post("/partner-api-keys", {"partner": partner, "name": "The wallet"})
         intent: dict[str, Any] = {
             "total": 5,
             "type": "qr",
@@ -295,23 +313,23 @@ def _partners(organization: Organization, records: dict[str, Any]) -> None:
         surface = organization.api.surface()
         headers = {"x-api-key": key["apiKey"]}
         surface.request("POST", f"/partners/{partner}/payment-intents", intent, headers=headers, expect=200)
-        a.delete(f"/partner-api-keys/{key['partnerApiKey']['partnerApiKeyId']}")
+        administration.delete(f"/partner-api-keys/{key['partnerApiKey']['partnerApiKeyId']}")
 
 
 def _content(organization: Organization, records: dict[str, Any]) -> None:
     content = Content.of(organization)
-    i = organization.integration
-    i.patch(content.path, {"name": "Hot drinks"})
+    integration = organization.integration
+    integration.patch(content.path, {"name": "Hot drinks"})
     document = content.put({"title": "Espresso"})
     path = f"{content.documents}/{document['documentKey']}"
-    i.patch(path, {"attrs": {"title": "Ristretto"}}, locale="")
+    integration.patch(path, {"attrs": {"title": "Ristretto"}}, locale="")
     content.batch(item({"title": "Latte"}))
-    i.delete(path, locale="", expect=200)
+    integration.delete(path, locale="", expect=200)
 
 
 def _clock(organization: Organization, records: dict[str, Any]) -> None:
-    a = organization.administration
-    now = a.post("/test-clock", {})["testClock"]["now"]
+    administration = organization.administration
+    now = administration.post("/test-clock", {})["testClock"]["now"]
     later = datetime.fromisoformat(now) + timedelta(seconds=1)
-    a.post("/test-clock/advance", {"to": later.isoformat()}, expect=200)
-    a.delete("/test-clock")
+    administration.post("/test-clock/advance", {"to": later.isoformat()}, expect=200)
+    administration.delete("/test-clock")

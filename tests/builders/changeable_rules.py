@@ -132,8 +132,8 @@ AT_ONCE = {"availableAt": None, "availableAfter": None, "availableRounding": "no
 
 
 def missions(organization: Organization) -> Sequence[Changeable]:
-    a, defaults = organization.administration, organization.defaults
-    campaign = a.post("/campaigns", {"code": "two", "name": "Two"})["campaign"]
+    administration, defaults = organization.administration, organization.defaults
+    campaign = administration.post("/campaigns", {"code": "two", "name": "Two"})["campaign"]
     body = {
         "campaignId": campaign["campaignId"],
         "loyaltyProgramId": defaults.loyalty_program_id,
@@ -182,14 +182,14 @@ def missions(organization: Organization) -> Sequence[Changeable]:
     }
     changeables = []
     for whole in (body | on_orders, body | on_badges):
-        mission = a.post("/missions", whole)["mission"]
+        mission = administration.post("/missions", whole)["mission"]
         changeables.append(Changeable(f"/missions/{mission['missionId']}", whole, together=together))
     return changeables
 
 
 def referral_program(organization: Organization) -> Sequence[Changeable]:
-    a, defaults = organization.administration, organization.defaults
-    campaign = a.post("/campaigns", {"code": "two", "name": "Two"})["campaign"]
+    administration, defaults = organization.administration, organization.defaults
+    campaign = administration.post("/campaigns", {"code": "two", "name": "Two"})["campaign"]
     sides = {
         f"{side}{name}": value
         for side in ("referrer", "referred")
@@ -221,6 +221,6 @@ def referral_program(organization: Organization) -> Sequence[Changeable]:
     programs = []
     for name, terms in (("friends", AT_A_MOMENT), ("neighbours", AFTER_AN_EVENT)):
         whole = {**body, **terms, "code": name, "externalKey": name}
-        program = a.post("/referral-programs", whole)["referralProgram"]
+        program = administration.post("/referral-programs", whole)["referralProgram"]
         programs.append(Changeable(f"/referral-programs/{program['referralProgramId']}", whole))
     return programs

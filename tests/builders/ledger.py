@@ -140,8 +140,8 @@ class RawLedger:
         legs = [(source, -amount), (target, amount)]
         entries = []
         for wallet_id, change in sorted(legs, key=lambda leg: leg[0] is None):
-            updated = None if wallet_id is None else self.move(wallet_id, change, account_id=account_id, at=at)
-            entries.append({"wallet_id": wallet_id, "amount": change, "updated_balance": updated})
+            new_balance = None if wallet_id is None else self.move(wallet_id, change, account_id=account_id, at=at)
+            entries.append({"wallet_id": wallet_id, "amount": change, "updated_balance": new_balance})
         self.entries(transaction_id, entries, account_id=account_id)
         self.supply(account_id, minted=amount if source is None else 0, burned=amount if target is None else 0)
         if transaction_type == MINT and target is not None:

@@ -65,14 +65,16 @@ def order(external_id: str = word("order"), **more: Any) -> dict[str, Any]:
 
 def live(organization: Organization) -> dict[str, Any]:
     """Let the member use every feature and other members refer to the member; return the created records by name."""
-    a, i = organization.administration, organization.integration
+    administration, integration = organization.administration, organization.integration
     shop = _shop(organization)
     ana, ben = enrol(organization), organization.member("ben-8")
     home, of_ana = f"/members/{ana['memberId']}", f"/members/{NAME}"
     program = f"/referral-programs/{shop['program']['referralProgramId']}"
-    a.post(f"{program}/codes", {"memberId": ana["memberId"], "codes": [f"{WORD}-friend"]})
+    administration.post(f"{program}/codes", {"memberId": ana["memberId"], "codes": [f"{WORD}-friend"]})
     cleo = organization.member("cleo-9", referralCode=f"{WORD}-friend")
-    a.patch(f"/audiences/{shop['audience']['audienceId']}/members", {"add": [ana["memberId"]], "remove": []})
+    administration.patch(
+        f"/audiences/{shop['audience']['audienceId']}/members", {"add": [ana["memberId"]], "remove": []}
+    )
     cup = event()
     results = [_track(organization, cup)]
     results.append(_track(organization, event("member-purchase-order-created", payload={"order": order()})))
@@ -84,11 +86,11 @@ def live(organization: Organization) -> dict[str, Any]:
     _track(organization, {**of_cleo, "payload": {"order": _plain(cleo_order)}})
     sponsored_event = {"loyaltyMemberId": "ben-8", "systemUniqueKey": key(), "eventType": "cup-returned"}
     _track(organization, {**sponsored_event, "sponsorLoyaltyMemberId": NAME})
-    i.post(f"/events/{results[0]['loyaltyEventKey']}/cancel", {"description": word("cancelled")}, expect=200)
-    a.post(f"{home}/purchase-orders", {**order(word("second")), "status": "created"})
+    integration.post(f"/events/{results[0]['loyaltyEventKey']}/cancel", {"description": word("cancelled")}, expect=200)
+    administration.post(f"{home}/purchase-orders", {**order(word("second")), "status": "created"})
     _assign_and_use(organization, shop, home, of_ana)
     _points(organization, ana, ben)
-    receipts = i.post("/events/track-async", {"events": [event(), event()]}, expect=202)["results"]
+    receipts = integration.post("/events/track-async", {"events": [event(), event()]}, expect=202)["results"]
     give_up(organization.api.engine, organization.id, receipts[0]["loyaltyEventKey"])
     _fail_a_delivery(organization.api.engine, organization.id)
     return {**shop, "ana": ana, "ben": ben, "cleo": cleo, "event": cup}
@@ -104,56 +106,62 @@ def _track(organization: Organization, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shop(organization: Organization) -> dict[str, Any]:
-    a, i = organization.administration, organization.integration
-    a.post("/custom-event-types", {"name": "Cup", "apiCode": "cup-returned", "schemaType": "custom"})
+    administration, integration = organization.administration, organization.integration
+    administration.post("/custom-event-types", {"name": "Cup", "apiCode": "cup-returned", "schemaType": "custom"})
     for type_ in ("WebHook", "AsyncTrackWebhook", "EntityChangeWebhook"):
-        body = {"triggerKey": type_, "type": type_, "name": type_, "settings": {"url": "https://told.invalid/"}}
-        a.post("/triggers", body)
+        body = {"triggerKey": type_, "type": type_, "name": type_, "settings": {"url": "https://hooks.invalid/"}}
+        administration.post("/triggers", body)
     for code, event_type in (("cups", "cup-returned"), ("orders", "member-purchase-order-created")):
         body = {"code": code, "name": code, "eventType": event_type}
-        campaign = a.post("/campaigns", body)["campaign"]
+        campaign = administration.post("/campaigns", body)["campaign"]
         effects = {"items": [{"effectId": "mint-points", "params": [{"id": "amount", "value": 100}]}]}
         body = {"name": "Mint", "effects": effects, "status": "running", "priority": 1}
-        a.post(f"/campaigns/{campaign['campaignId']}/actions", body)
+        administration.post(f"/campaigns/{campaign['campaignId']}/actions", body)
     program = {"name": "Friends", "code": "friends", "active": True, "maxPerCode": 9, "referrerPointsAccrual": 10}
     program |= {"eventType": "member-purchase-order-created"}
     book = {"name": "Coffee", "type": "list", "publishingStatus": "published", "requiredPointsConfig": None}
-    book = a.post("/coupon-books", book)["couponBook"]
+    book = administration.post("/coupon-books", book)["couponBook"]
     codes = [f"CODE-{number}" for number in range(5)]
-    a.post(f"/coupon-books/{book['couponBookId']}/coupons", {"codes": codes})
+    administration.post(f"/coupon-books/{book['couponBookId']}/coupons", {"codes": codes})
     mission = {"name": "Ten cups", "eventType": "cup-returned", "maxRepetitions": 9, "goalCount": 2}
     return {
-        "program": a.post("/referral-programs", program)["referralProgram"],
-        "audience": a.post("/audiences", {"name": "Panel", "matcherType": "list-matcher"})["audience"],
-        "badge": i.post("/badges", {"name": "Lark", "maxAmount": 9, "active": True})["badge"],
-        "mission": a.post("/missions", mission)["mission"],
+        "program": administration.post("/referral-programs", program)["referralProgram"],
+        "audience": administration.post("/audiences", {"name": "Panel", "matcherType": "list-matcher"})["audience"],
+        "badge": integration.post("/badges", {"name": "Lark", "maxAmount": 9, "active": True})["badge"],
+        "mission": administration.post("/missions", mission)["mission"],
         "book": book,
     }
 
 
 def _assign_and_use(organization: Organization, shop: dict[str, Any], home: str, member_path: str) -> None:
-    a, i = organization.administration, organization.integration
+    administration, integration = organization.administration, organization.integration
     details = {"externalId": word("external"), **_ATTRIBUTES}
-    i.post(f"{member_path}/badges/{shop['badge']['badgeKey']}/assign", details, expect=200)
-    a.post(f"{home}/missions/{shop['mission']['missionId']}/progress", {"amount": 2, **_DETAILS}, expect=200)
+    integration.post(f"{member_path}/badges/{shop['badge']['badgeKey']}/assign", details, expect=200)
+    administration.post(
+        f"{home}/missions/{shop['mission']['missionId']}/progress", {"amount": 2, **_DETAILS}, expect=200
+    )
     program = f"/loyalty-programs/{organization.defaults.loyalty_program_id}"
     tier = {"name": "Gold", "active": True, "minRequiredPoints": 1000, "tierOrder": 1}
-    tier = a.post(f"{program}/tiers", tier)["tier"]
-    a.put(f"{home}{program}/tier", {"loyaltyTierId": tier["loyaltyTierId"], **_DETAILS})
+    tier = administration.post(f"{program}/tiers", tier)["tier"]
+    administration.put(f"{home}{program}/tier", {"loyaltyTierId": tier["loyaltyTierId"], **_DETAILS})
     coupons = f"{member_path}/coupon-books/{shop['book']['couponBookKey']}"
-    i.post(f"{coupons}/assign", {"code": "CODE-0", "couponData": {WORD: word("data")}, **_DETAILS}, expect=200)
-    i.post(f"{coupons}/use", {"code": "CODE-0", "usageData": {WORD: word("usage")}, **_DETAILS}, expect=200)
+    integration.post(
+        f"{coupons}/assign", {"code": "CODE-0", "couponData": {WORD: word("data")}, **_DETAILS}, expect=200
+    )
+    integration.post(f"{coupons}/use", {"code": "CODE-0", "usageData": {WORD: word("usage")}, **_DETAILS}, expect=200)
 
 
 def _points(organization: Organization, ana: dict[str, Any], ben: dict[str, Any]) -> None:
-    a = organization.administration
-    a.post(f"/members/by-loyalty-member-id/{NAME}/mint", {"amount": 50, **_DETAILS, "tags": []}, expect=200)
+    administration = organization.administration
+    administration.post(
+        f"/members/by-loyalty-member-id/{NAME}/mint", {"amount": 50, **_DETAILS, "tags": []}, expect=200
+    )
     path = f"/ledgers/{organization.defaults.ledger_id}/accounts/{organization.defaults.ledger_account_id}/transactions"
     ana_wallet, ben_wallet = ana["ledgerWalletId"], ben["ledgerWalletId"]
     details = {name: _DETAILS[name] for name in ("externalId", "description")}
     for source, target in ((None, ana_wallet), (ana_wallet, ben_wallet), (ana_wallet, None)):
         for method in ({}, {"captureMethod": "manual"}):
-            a.post(path, {"amount": 1, "fromWalletId": source, "toWalletId": target, **details, **method})
+            administration.post(path, {"amount": 1, "fromWalletId": source, "toWalletId": target, **details, **method})
 
 
 def give_up(engine: Engine, organization_id: int, loyalty_event_key: str) -> None:

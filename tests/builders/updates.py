@@ -113,7 +113,7 @@ def _tiers(organization: Organization) -> Sequence[Changeable]:
 
 
 def _program(organization: Organization) -> Sequence[Changeable]:
-    defaults, a = organization.defaults, organization.administration
+    defaults, administration = organization.defaults, organization.administration
     body = {
         "active": False,
         "name": "Club",
@@ -122,14 +122,14 @@ def _program(organization: Organization) -> Sequence[Changeable]:
         "tierPointsLedgerAccountId": defaults.ledger_account_id,
         "mainLedgerAccountId": defaults.ledger_account_id,
         "setAsDefault": False,
-        "mainPortalId": a.post("/portals", {"name": "Corner", "active": True})["portal"]["portalId"],
+        "mainPortalId": administration.post("/portals", {"name": "Corner", "active": True})["portal"]["portalId"],
         "tierPolicy": {"basis": "earned", "period": "rolling", "months": 6, "startMonth": None, "timezone": None},
         "externalKey": "own-1",
     }
-    program = a.post("/loyalty-programs", body)["loyaltyProgram"]
+    program = administration.post("/loyalty-programs", body)["loyaltyProgram"]
     path = f"/loyalty-programs/{program['loyaltyProgramId']}"
     tier = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 2}
-    tier_id = a.post(f"{path}/tiers", tier)["tier"]["loyaltyTierId"]
+    tier_id = administration.post(f"{path}/tiers", tier)["tier"]["loyaltyTierId"]
     return [Changeable(path, {**body, "defaultTierId": tier_id})]
 
 

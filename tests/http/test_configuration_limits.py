@@ -100,7 +100,7 @@ def bodies_by_path(organization):
         "/missions": {"name": "M", "eventType": "cup", "maxRepetitions": 1, "goalCount": 5},
         "/referral-programs": {"name": "F", "code": "f", "active": True, "maxPerCode": 9, "eventType": "cup"},
         "/stacking-groups": {"name": "Offers", "mode": "best"},
-        "/triggers": {"triggerKey": "t", "type": "WebHook", "name": "T", "settings": {"url": "https://told.invalid/"}},
+        "/triggers": {"triggerKey": "t", "type": "WebHook", "name": "T", "settings": {"url": "https://hooks.invalid/"}},
     }
 
 

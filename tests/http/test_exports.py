@@ -267,10 +267,10 @@ def test_few_rows_of_an_export_are_in_memory(organization, monkeypatch, kind):
         numbers_of_rows.append(len(rows))
         return rows
 
-    with monkeypatch.context() as patched:
-        patched.setattr(PipeliningCursor, "fetchmany", count_rows)
+    with monkeypatch.context() as patch:
+        patch.setattr(PipeliningCursor, "fetchmany", count_rows)
         # The other way to read rows reads all of them.
-        patched.setattr(PipeliningCursor, "fetchall", lambda cursor: count_rows(cursor, 1_000_000))
+        patch.setattr(PipeliningCursor, "fetchall", lambda cursor: count_rows(cursor, 1_000_000))
         lines = exported_lines(organization, kind)
     assert {*names} <= {*member_ids_of(lines)}
     assert max(numbers_of_rows) == ROWS_IN_MEMORY

@@ -45,8 +45,16 @@ class Model:
         self.substitutes, self.unit = defaultdict(list), 0
 
     def pending(self, account, **side):
-        of = [t for t in self.done.values() if t.status == PENDING and t.account == account]
-        return total(t for t in of if side.items() <= vars(t).items() and (side or t.source))
+        pending_transactions = [
+            transaction
+            for transaction in self.done.values()
+            if transaction.status == PENDING and transaction.account == account
+        ]
+        return total(
+            transaction
+            for transaction in pending_transactions
+            if side.items() <= vars(transaction).items() and (side or transaction.source)
+        )
 
     def unexpired_lots(self, pair):
         idle, last = self.rules[pair[1]].idle, self.last.get(pair)
@@ -125,12 +133,12 @@ class Model:
             parts += self.exchange(Record(**{**vars(substitute), "amount": amount})) if amount else []
         return [*parts, piece] if piece.amount else parts
 
-    def give_back(self, t, pieces, lots):
+    def give_back(self, transaction, pieces, lots):
         """Return points that were held or taken; they first cover missing amounts of reverted mints."""
-        pair = (t.source, t.account)
+        pair = (transaction.source, transaction.account)
         arrived, repaid_amount, expired_amounts = self.give(pair, pieces)
         for _, claim in sorted(self.missing.items()):
-            if claim.pair == pair and t.n < claim.n:
+            if claim.pair == pair and transaction.n < claim.n:
                 claim.amount = max(Decimal(0), claim.amount - expired_amounts[claim.key])
                 part = min(claim.amount, arrived)
                 self.take(pair, part, first=claim.key, then=[lot.n for lot in lots])
@@ -141,62 +149,87 @@ class Model:
                     claim.amount - part - debt,
                 )
                 self.debt[pair] += debt
-                self.minted[t.account] -= part + debt
+                self.minted[transaction.account] -= part + debt
 
-    def settle(self, key, t):
-        if t.kind == "mint":
-            self.minted[t.account] += t.amount
-            self.give((t.target, t.account), [self.lot(t.account, t.amount, key, t.event or t.posted_at, t.expires)])
-        elif t.kind == "transfer":
-            self.give((t.target, t.account), [self.lot(t.account, p.amount, key, expires=p.expires) for p in t.pieces])
+    def settle(self, key, transaction):
+        if transaction.kind == "mint":
+            self.minted[transaction.account] += transaction.amount
+            self.give(
+                (transaction.target, transaction.account),
+                [
+                    self.lot(
+                        transaction.account,
+                        transaction.amount,
+                        key,
+                        transaction.event or transaction.posted_at,
+                        transaction.expires,
+                    )
+                ],
+            )
+        elif transaction.kind == "transfer":
+            self.give(
+                (transaction.target, transaction.account),
+                [self.lot(transaction.account, p.amount, key, expires=p.expires) for p in transaction.pieces],
+            )
 
-    def close(self, t, status):
-        t.status, self.posted = status, self.posted + 1
-        self.last.update({(wallet, t.account): self.now for wallet in (t.source, t.target) if wallet})
+    def close(self, transaction, status):
+        transaction.status, self.posted = status, self.posted + 1
+        self.last.update(
+            {(wallet, transaction.account): self.now for wallet in (transaction.source, transaction.target) if wallet}
+        )
 
-    def post(self, key, t, manual=False, overdraft=False):
-        rules, source = self.rules[t.account], (t.source, t.account)
-        self.check(t.account, t.amount, t.kind == "mint", t.expires)
-        refuse(t.source == t.target, "invalid-request")
-        t.debt = self.shortfall(source, t.amount, overdraft and t.kind == "burn" and not manual) if t.source else 0
+    def post(self, key, transaction, manual=False, overdraft=False):
+        rules, source = self.rules[transaction.account], (transaction.source, transaction.account)
+        self.check(transaction.account, transaction.amount, transaction.kind == "mint", transaction.expires)
+        refuse(transaction.source == transaction.target, "invalid-request")
+        transaction.debt = (
+            self.shortfall(source, transaction.amount, overdraft and transaction.kind == "burn" and not manual)
+            if transaction.source
+            else 0
+        )
         refuse(manual and rules.overdraft, "capture-not-supported")
-        t.pieces = self.take(source, t.amount - t.debt) if t.source else []
-        self.debt[source] += t.debt
-        self.done[key] = t
-        self.close(t, PENDING if manual else SETTLED)
-        t.n, t.posted_at = self.posted, self.now
+        transaction.pieces = self.take(source, transaction.amount - transaction.debt) if transaction.source else []
+        self.debt[source] += transaction.debt
+        self.done[key] = transaction
+        self.close(transaction, PENDING if manual else SETTLED)
+        transaction.n, transaction.posted_at = self.posted, self.now
         if not manual:
-            self.settle(key, t)
+            self.settle(key, transaction)
 
     def capture(self, key, amount):
-        t = self.done[key]
-        refuse(t.status != PENDING, "not-pending")
-        refuse(amount > t.amount, "capture-exceeds-hold")
-        self.check(t.account, amount, issuing=t.kind == "mint")
-        self.lots[key] = t.pieces  # The hold, like a wallet: the soonest to expire are captured first.
+        transaction = self.done[key]
+        refuse(transaction.status != PENDING, "not-pending")
+        refuse(amount > transaction.amount, "capture-exceeds-hold")
+        self.check(transaction.account, amount, issuing=transaction.kind == "mint")
+        self.lots[key] = transaction.pieces  # The hold, like a wallet: the soonest to expire are captured first.
         captured_pieces = self.take(key, amount)
-        self.close(t, SETTLED if amount else REVERTED)
+        self.close(transaction, SETTLED if amount else REVERTED)
         released_pieces = self.lots.pop(key)
-        self.give_back(t, released_pieces, released_pieces)
+        self.give_back(transaction, released_pieces, released_pieces)
         if amount:
-            t.amount, t.pieces = amount, captured_pieces
-            self.settle(key, t)
+            transaction.amount, transaction.pieces = amount, captured_pieces
+            self.settle(key, transaction)
 
     def revert(self, key, original, overdraft=False, available=False):
-        t = self.done[original]
-        account, target = t.account, (t.target, t.account)
-        expired_amount = self.expired[original] if t.status == SETTLED and t.kind != "burn" else Decimal(0)
-        amount = full_amount = t.amount - expired_amount
-        rules, pieces = self.rules[account], t.pieces
-        refuse(t.status == REVERTED, "already-reverted")
-        refuse(t.kind == "revert", "not-revertible")
-        was_burned = t.kind == "burn" and t.status == SETTLED
+        transaction = self.done[original]
+        account, target = transaction.account, (transaction.target, transaction.account)
+        expired_amount = (
+            self.expired[original] if transaction.status == SETTLED and transaction.kind != "burn" else Decimal(0)
+        )
+        amount = full_amount = transaction.amount - expired_amount
+        rules, pieces = self.rules[account], transaction.pieces
+        refuse(transaction.status == REVERTED, "already-reverted")
+        refuse(transaction.kind == "revert", "not-revertible")
+        was_burned = transaction.kind == "burn" and transaction.status == SETTLED
         self.check(account, amount, issuing=was_burned and rules.revolving)
         if was_burned:
-            pieces = [self.lot(account, t.debt, key), *pieces]  # The debt is returned first, as a lot of today.
+            pieces = [
+                self.lot(account, transaction.debt, key),
+                *pieces,
+            ]  # The debt is returned first, as a lot of today.
             pieces = [piece for piece in pieces if piece.amount]
-        elif t.status == SETTLED:
-            mint, available_points = t.kind == "mint", total(self.unexpired_lots(target))
+        elif transaction.status == SETTLED:
+            mint, available_points = transaction.kind == "mint", total(self.unexpired_lots(target))
             if mint and available and not (overdraft and rules.overdraft):
                 amount = min(amount, available_points)
             debt = self.shortfall(target, amount, overdraft and mint)
@@ -206,12 +239,14 @@ class Model:
             self.debt[target] += debt
             self.minted[account] -= amount if mint else 0
             pieces = self.without_first(pieces, expired_amount)
-        self.done[key] = Record(**{**vars(t), "kind": "revert", "amount": amount, "status": t.status or REVERTED})
-        self.close(t, REVERTED)
-        if t.kind == "mint" and full_amount > amount:
-            self.missing[t.n] = Record(pair=target, amount=full_amount - amount, key=original, n=self.posted)
-        if t.source:
-            self.give_back(t, pieces, t.pieces)
+        self.done[key] = Record(
+            **{**vars(transaction), "kind": "revert", "amount": amount, "status": transaction.status or REVERTED}
+        )
+        self.close(transaction, REVERTED)
+        if transaction.kind == "mint" and full_amount > amount:
+            self.missing[transaction.n] = Record(pair=target, amount=full_amount - amount, key=original, n=self.posted)
+        if transaction.source:
+            self.give_back(transaction, pieces, transaction.pieces)
 
     def without_first(self, pieces, amount):
         """Pieces without the first `amount` of them."""

@@ -319,9 +319,9 @@ class Ledger(RuleBasedStateMachine):
     @rule(which=recent)
     def ask_again(self, which):
         """Repeat a request: it gets the response of the first, and changes nothing."""
-        movement, *concerned, transaction_id = self.done[-1 - which % len(self.done)]
+        movement, *wallets_and_accounts, transaction_id = self.done[-1 - which % len(self.done)]
         assert self.client.post(movement) == transaction_id
-        self.units.do(*concerned)
+        self.units.do(*wallets_and_accounts)
         self.effects["repeat"] += 1
 
     @rule(passed=st.sampled_from([0, 1, 5, 20, 31, 45]), microseconds=st.sampled_from([0, 0, 1]))
@@ -411,8 +411,19 @@ class Ledger(RuleBasedStateMachine):
 
     def earned_points(self, wallet, account):
         """The points of the wallet's mints that are not reverted; nothing but the revert of a mint lowers them."""
-        mints = (t for t in self.model.done.values() if t.kind == "mint" and t.status == SETTLED)
-        return sum((t.amount for t in mints if (t.target, t.account) == (wallet, account)), Decimal(0))
+        mints = (
+            transaction
+            for transaction in self.model.done.values()
+            if transaction.kind == "mint" and transaction.status == SETTLED
+        )
+        return sum(
+            (
+                transaction.amount
+                for transaction in mints
+                if (transaction.target, transaction.account) == (wallet, account)
+            ),
+            Decimal(0),
+        )
 
     def plan_of(self, request):
         """The movement of a request for the product, and its act on the model, with the wallets and accounts."""
@@ -459,11 +470,11 @@ class Ledger(RuleBasedStateMachine):
         ]
         candidates = list(self.ids) if request.get("any") or not settled_keys else settled_keys
         original = request["key"] if "key" in request else candidates[-1 - request["which"] % len(candidates)]
-        t = self.model.done[original]
+        transaction = self.model.done[original]
         movement = replace(movement, reverts=self.ids[original])
         act = lambda: self.model.revert(key, original, overdraft, available)  # noqa: E731
-        wallets = {wallet for wallet in (t.source, t.target) if wallet}
-        return Record(key=key, movement=movement, wallets=wallets, accounts={t.account}, act=act)
+        wallets = {wallet for wallet in (transaction.source, transaction.target) if wallet}
+        return Record(key=key, movement=movement, wallets=wallets, accounts={transaction.account}, act=act)
 
     def amount(self, request, pair):
         if isinstance(request, Decimal):
@@ -493,7 +504,7 @@ class Ledger(RuleBasedStateMachine):
             self.effects["hold" if plan.movement.manual else self.model.done[plan.key].kind] += 1
 
     def pending_keys(self):
-        return [key for key, t in self.model.done.items() if t.status == PENDING]
+        return [key for key, transaction in self.model.done.items() if transaction.status == PENDING]
 
     def tick(self, passed):
         self.model.now += passed

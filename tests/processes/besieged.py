@@ -98,7 +98,7 @@ class Receiver:
             self.process.stdout.close()
 
     @property
-    def received(self) -> int:
+    def request_count(self) -> int:
         """The number of requests that the receiver has logged."""
         with self._counting, self.log.open("rb") as log:
             log.seek(self._read)

@@ -207,14 +207,14 @@ def send_and_kill(
 
     def wait_for(share_sent: float) -> None:
         """Wait until the receiver has most of the messages about the events of the second half sent so far."""
-        wait_until(lambda: world.receiver.received >= (share_sent - 0.5) * 0.8 * messages, 1800)
+        wait_until(lambda: world.receiver.request_count >= (share_sent - 0.5) * 0.8 * messages, 1800)
 
     with ThreadPoolExecutor(CLIENTS) as pool, messages_due_early(world):
         list(pool.map(lambda client: client.send(0.5), clients))
         world.start_workers(3)
         sending = [pool.submit(client.send, 1, wait_for) for client in clients]
         for at, what in moments(plan.kills, messages, pick):
-            wait_until(lambda at=at: world.receiver.received >= at, 1800)
+            wait_until(lambda at=at: world.receiver.request_count >= at, 1800)
             # Kill while events are queued, unless all are sent.
             wait_until(lambda: fetch_value(world.engine, HAS_QUEUED_EVENTS) or all(future.done() for future in sending))
             world.kill(what, pick)

@@ -58,9 +58,9 @@ def lines():
     return purchases_file().read_text().splitlines()[1 : LINE_COUNT + 1]
 
 
-def summary(completed):
+def summary(result):
     """The figures of the printed summary by heading."""
-    return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in completed.stdout.splitlines() if "  " in line)
+    return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in result.stdout.splitlines() if "  " in line)
 
 
 def points_of(lines):

@@ -47,7 +47,7 @@ def test_the_erasure_of_a_customer_removes_all_traces_and_changes_no_balances_or
     shop = Shop.new(api, purchases, joined_by_first_order=True)
     integration, administration = shop.organization.integration, shop.organization.administration
     for type_ in ("WebHook", "AsyncTrackWebhook", "EntityChangeWebhook"):
-        body = {"triggerKey": type_, "type": type_, "name": type_, "settings": {"url": "https://told.invalid/"}}
+        body = {"triggerKey": type_, "type": type_, "name": type_, "settings": {"url": "https://hooks.invalid/"}}
         administration.post("/triggers", body)
     shop.campaign(mint("floor(order.total)"))
     shop.track(purchases)

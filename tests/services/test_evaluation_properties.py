@@ -125,9 +125,9 @@ def campaigns(world: World, types: list[str | None], scopes: list[str]) -> st.Se
     return st.lists(st.tuples(body, st.lists(actions(world), min_size=1, max_size=3)), min_size=1, max_size=2)
 
 
-def events(sponsored: bool) -> st.SearchStrategy[list[dict[str, Any]]]:
+def events(has_sponsor: bool) -> st.SearchStrategy[list[dict[str, Any]]]:
     """Drafts of events of two members, whose ids `tracked_events` fills in."""
-    sponsor = st.sampled_from([None, "ana", "ben"] if sponsored else [None])
+    sponsor = st.sampled_from([None, "ana", "ben"] if has_sponsor else [None])
     draft = st.fixed_dictionaries(
         {
             "member": st.sampled_from(["ana", "ana", "ben"]),
@@ -296,7 +296,7 @@ def test_a_dry_run_predicts_the_full_run_and_changes_nothing(world, data):
     types = [None, GENERIC, ORDER_CREATED, "badge-assigned", "member-tier-set", "mission-status-updated"]
     with running_campaigns(shop, data.draw(campaigns(world, types, ["member", "campaign"]))) as keys:
         names = new_members(shop)
-        batch = tracked_events(data.draw(events(sponsored=True)), names)
+        batch = tracked_events(data.draw(events(has_sponsor=True)), names)
         before = all_rows(shop)
         predictions = shop.track(*batch, executionMode="dryRun", campaignKeys=keys, trace=data.draw(st.booleans()))
         assert all_rows(shop) == before
@@ -312,7 +312,7 @@ def test_cancelling_all_events_newest_first_restores_the_state_before_them(world
     with running_campaigns(shop, data.draw(campaigns(world, [GENERIC, ORDER_CREATED], ["member", "campaign"]))) as keys:
         names = new_members(shop)
         before, missions_before = state(shop), progress(world, names)
-        results = shop.track(*tracked_events(data.draw(events(sponsored=True)), names), campaignKeys=keys)
+        results = shop.track(*tracked_events(data.draw(events(has_sponsor=True)), names), campaignKeys=keys)
         for result in reversed(results):
             shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
         assert state(shop) == before
@@ -327,7 +327,7 @@ def test_cancelling_the_events_of_one_member_keeps_those_of_another_in_between(w
     with running_campaigns(shop, data.draw(campaigns(world, [GENERIC, ORDER_CREATED], ["member"]))) as keys:
         names = new_members(shop)
         state_before, missions_before = state(shop), progress(world, names)
-        drawn_events = data.draw(events(sponsored=False))
+        drawn_events = data.draw(events(has_sponsor=False))
         results = shop.track(*tracked_events(drawn_events, names), campaignKeys=keys)
         state_between, missions_between = state(shop), progress(world, names)
         for drawn_event, result in reversed(list(zip(drawn_events, results, strict=True))):
@@ -349,7 +349,7 @@ def test_tracking_reports_exactly_the_points_that_the_ledger_mints_and_burns(wor
         before = posted_amounts(shop, names)
         mode = data.draw(st.sampled_from(["full", "full", "authorize"]))
         results = shop.track(
-            *tracked_events(data.draw(events(sponsored=True)), names), campaignKeys=keys, executionMode=mode
+            *tracked_events(data.draw(events(has_sponsor=True)), names), campaignKeys=keys, executionMode=mode
         )
         after = posted_amounts(shop, names)
         increases = {place: amount - before.get(place, 0) for place, amount in after.items()}

@@ -126,9 +126,9 @@ administration.MembersApi(office).mint_member_points(
 
 # Updates: one field changes, the others stay; null clears.
 update = integration.MemberUpdate(public_loyalty_member_id="A-2")
-patched = members.update_member("ana", update).loyalty_member
-emptied = integration.MemberUpdate(public_loyalty_member_id=None)
-cleared = members.update_member("ana", emptied).loyalty_member
+patched_member = members.update_member("ana", update).loyalty_member
+update_to_null = integration.MemberUpdate(public_loyalty_member_id=None)
+cleared = members.update_member("ana", update_to_null).loyalty_member
 
 # A book with codes of its own: one is assigned and used.
 book = books.create_coupon_book(
@@ -142,18 +142,18 @@ book = books.create_coupon_book(
     )
 ).coupon_book.coupon_book_key
 books.add_coupon_book_coupons(book, integration.CouponCodes(codes=["FLAT-1"]))
-renamed = books.update_coupon_book(book, integration.CouponBookChange(name="Free espresso")).coupon_book
-assigned = coupons.assign_coupon(
+renamed_book = books.update_coupon_book(book, integration.CouponBookChange(name="Free espresso")).coupon_book
+assignment = coupons.assign_coupon(
     "ana", book, integration.CouponAssignment(system_unique_key="assign-1", amount=1)
 ).coupon_usage
 use = integration.CouponUse(system_unique_key="use-1", code="FLAT-1")
 usage = coupons.use_coupon("ana", book, use).coupon_usage
 
 # Lists: all pages, then filters.
-listed: list[str] = []
+listed_ids: list[str] = []
 pages = 0
 while results := members.list_members(page=pages, limit=2, order="createdAt,asc").results:
-    listed += [member.loyalty_member_id for member in results]
+    listed_ids += [member.loyalty_member_id for member in results]
     pages += 1
 matches = members.list_members(loyalty_member_id="cleo").results
 later = members.list_members(from_created_at=datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC))
@@ -168,19 +168,19 @@ print(
             "decimal": str(balance),
             "validFrom": in_utc(campaign.valid_from),
             "patched": {
-                "publicLoyaltyMemberId": patched.public_loyalty_member_id,
-                "birthdate": str(patched.profile.birthdate),
-                "customAttributes": patched.custom_attributes,
+                "publicLoyaltyMemberId": patched_member.public_loyalty_member_id,
+                "birthdate": str(patched_member.profile.birthdate),
+                "customAttributes": patched_member.custom_attributes,
             },
             "cleared": cleared.public_loyalty_member_id,
             "book": {
-                "name": renamed.name,
-                "tags": renamed.tags,
-                "channels": renamed.channels,
-                "customAttributes": renamed.custom_attributes,
+                "name": renamed_book.name,
+                "tags": renamed_book.tags,
+                "channels": renamed_book.channels,
+                "customAttributes": renamed_book.custom_attributes,
             },
-            "coupons": [assigned.code, usage.code],
-            "members": listed,
+            "coupons": [assignment.code, usage.code],
+            "members": listed_ids,
             "pages": pages,
             "found": [member.loyalty_member_id for member in matches],
             "later": later.total,

@@ -173,13 +173,13 @@ amounts = [param.value for effect in result.effects for param in effect.params i
 
 # A long decimal. The text of a response has all of its digits, where floats have 15.
 amount = float(os.environ["JOURNEY_DECIMAL"])
-minted = mint_member_points.sync_detailed(
+mint_result = mint_member_points.sync_detailed(
     organization_id,
     "ben",
     client=office,
     body=MemberPointsRequest(amount, ledger_account_id=gems.ledger_account_id),
 )
-assert minted.status_code == 200, minted.content
+assert mint_result.status_code == 200, mint_result.content
 ben = get_member.sync_detailed("ben", client=shop, include_balance=True)
 (balance,) = (
     balance["balance"]
@@ -189,9 +189,9 @@ ben = get_member.sync_detailed("ben", client=shop, include_balance=True)
 
 # Updates: one field changes, the others stay; null clears.
 update = MemberUpdate(public_loyalty_member_id="A-2")
-patched = expect(LoyaltyMemberEnvelope, update_member.sync("ana", client=shop, body=update)).loyalty_member
-emptied = MemberUpdate(public_loyalty_member_id=None)
-cleared = expect(LoyaltyMemberEnvelope, update_member.sync("ana", client=shop, body=emptied)).loyalty_member
+patched_member = expect(LoyaltyMemberEnvelope, update_member.sync("ana", client=shop, body=update)).loyalty_member
+update_to_null = MemberUpdate(public_loyalty_member_id=None)
+cleared = expect(LoyaltyMemberEnvelope, update_member.sync("ana", client=shop, body=update_to_null)).loyalty_member
 
 # A book with codes of its own: one is assigned and used.
 book = expect(
@@ -210,11 +210,11 @@ book = expect(
 ).coupon_book
 codes = CouponCodes(["FLAT-1"])
 expect(AddedCoupons, add_coupon_book_coupons.sync(book.coupon_book_key, client=shop, body=codes))
-renamed = expect(
+renamed_book = expect(
     CouponBookEnvelope,
     update_coupon_book.sync(book.coupon_book_key, client=shop, body=CouponBookChange(name="Free espresso")),
 ).coupon_book
-assigned = expect(
+assignment = expect(
     CouponUsageAnswer,
     assign_coupon.sync(
         "ana", book.coupon_book_key, client=shop, body=CouponAssignment(system_unique_key="assign-1", amount=1)
@@ -224,13 +224,13 @@ use = CouponUse(system_unique_key="use-1", code="FLAT-1")
 usage = expect(CouponUsageAnswer, use_coupon.sync("ana", book.coupon_book_key, client=shop, body=use)).coupon_usage
 
 # Lists: all pages, then filters.
-listed: list[str] = []
+listed_ids: list[str] = []
 pages = 0
 while True:
     page = expect(LoyaltyMemberPage, list_members.sync(client=shop, page=pages, limit=2, order="createdAt,asc"))
     if not page.results:
         break
-    listed += [member.loyalty_member_id for member in page.results]
+    listed_ids += [member.loyalty_member_id for member in page.results]
     pages += 1
 matches = expect(LoyaltyMemberPage, list_members.sync(client=shop, loyalty_member_id="cleo"))
 later = datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC)
@@ -244,19 +244,19 @@ print(
             "decimal": str(balance),
             "validFrom": in_utc(campaign.valid_from),
             "patched": {
-                "publicLoyaltyMemberId": patched.public_loyalty_member_id,
-                "birthdate": str(patched.profile.birthdate),
-                "customAttributes": patched.custom_attributes.to_dict(),
+                "publicLoyaltyMemberId": patched_member.public_loyalty_member_id,
+                "birthdate": str(patched_member.profile.birthdate),
+                "customAttributes": patched_member.custom_attributes.to_dict(),
             },
             "cleared": cleared.public_loyalty_member_id,
             "book": {
-                "name": renamed.name,
-                "tags": renamed.tags,
-                "channels": renamed.channels,
-                "customAttributes": renamed.custom_attributes.to_dict(),
+                "name": renamed_book.name,
+                "tags": renamed_book.tags,
+                "channels": renamed_book.channels,
+                "customAttributes": renamed_book.custom_attributes.to_dict(),
             },
-            "coupons": [assigned.code, usage.code],
-            "members": listed,
+            "coupons": [assignment.code, usage.code],
+            "members": listed_ids,
             "pages": pages,
             "found": [member.loyalty_member_id for member in matches.results],
             "later": none.total,
