@@ -8,7 +8,7 @@ from sqlalchemy import Connection, or_, select
 
 from domain.audiences import NULL_MATCHER, Audience
 from domain.scalars import is_key
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.filters import contains, is_any_of
 from persistence.prepared_statements import Prepared
 from persistence.records import Records
@@ -61,7 +61,7 @@ def find_names_by_key(db: Connection, organization_id: int) -> dict[str, str]:
 def find_lists_of_members(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[int, set[int]]:
     """The ids of the audiences whose lists contain a member, by member id; members on no list are left out."""
     lists: dict[int, set[int]] = {}
-    for member_id, audience_id in query(db, _LISTS, (organization_id, list(member_ids))):
+    for member_id, audience_id in fetch_rows(db, _LISTS, (organization_id, list(member_ids))):
         lists.setdefault(member_id, set()).add(audience_id)
     return lists
 
@@ -74,7 +74,7 @@ def store_audience(db: Connection, audience: Audience, values: Mapping[str, Any]
 def add_members(db: Connection, audience: Audience, member_ids: Collection[int], now: datetime) -> int:
     """Add members to the audience's list; returns how many were not on it."""
     values = (audience.organization_id, audience.audience_id, now, list(member_ids))
-    return len(query(db, _ADD_MEMBERS, values))
+    return len(fetch_rows(db, _ADD_MEMBERS, values))
 
 
 def remove_members(db: Connection, audience: Audience, member_ids: Collection[int]) -> int:

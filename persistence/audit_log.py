@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.filters import has_row, is_at_or_after, is_before
 from persistence.prepared_statements import Prepared
 from persistence.records import Records
@@ -176,7 +176,7 @@ def add_entries(
     if entity_types == {_POINTS}:
         defer(db, _ADD, values)
         return False
-    return bool(query(db, _ADD, values)[0][0])
+    return bool(fetch_rows(db, _ADD, values)[0][0])
 
 
 def has_entry(db: Connection, organization_id: int, entity_type: str, entity_id: str) -> bool:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, and_, func, or_, select
 
 from domain.badges import Badge, BadgeBalance, BadgeChanges, BadgeTracking, MemberBadge, Place
 from domain.members import Member
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.filters import conditions_of, has_all, is_any_of, is_same
 from persistence.paging import Page, Paged, paged_columns, sorting_of
 from persistence.prepared_statements import Prepared
@@ -63,7 +63,7 @@ def find_balance(db: Connection, member: Member, badge: Badge) -> BadgeBalance:
 
 def find_balances(db: Connection, organization_id: int, member_ids: Collection[int]) -> dict[Place, int]:
     """The members' balances of badges, by member id and badge id; balances of zero are left out."""
-    rows = query(db, _BALANCES, (organization_id, list(member_ids)))
+    rows = fetch_rows(db, _BALANCES, (organization_id, list(member_ids)))
     return {(member_id, badge_id): balance for member_id, badge_id, balance in rows}
 
 

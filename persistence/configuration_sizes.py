@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, func, select, union_all
 
 from domain.campaigns.records import RUNNING
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.rows import bytes_of_texts, compile_statement
 from persistence.tables.badges import badges
 from persistence.tables.campaigns import audiences, campaign_actions, campaigns, matchers, stacking_groups
@@ -41,5 +41,5 @@ _TOTAL = compile_statement(select(func.coalesce(func.sum(_SIZES.c.size), 0)))
 
 def configuration_bytes(db: Connection, organization_id: int) -> int:
     """The size of an organization's active configuration: of its records, and of their texts, lists and JSON values."""
-    [(size,)] = query(db, _TOTAL, {"organization_id": organization_id})
+    [(size,)] = fetch_rows(db, _TOTAL, {"organization_id": organization_id})
     return int(size)

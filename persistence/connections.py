@@ -199,7 +199,7 @@ class PipeliningCursor(driver.cursor):  # type: ignore[misc]
             super().copy_expert(sql, file, size)
 
 
-def query(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ...]]:
+def fetch_rows(db: Connection, statement: str, parameters: Any) -> list[tuple[Any, ...]]:
     """Execute a statement in the driver's SQL, after all deferred statements, and return its rows.
 
     Costs a fraction of `Connection.exec_driver_sql`, which describes the result each time, and raises the same errors.

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from domain.campaigns.cooldowns import Application
 from domain.events import LoyaltyEvent
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.filters import is_at_or_after, is_before
 from persistence.prepared_statements import Prepared
 from persistence.records import Records
@@ -128,13 +128,13 @@ def find_existing_and_reserve_ids(
     """
     requested = {table: count for table, count in counts.items() if count}
     values = (organization_id, list(keys), organization_id, list(order_ids), *requested.values())
-    [(existing_keys, existing_order_ids, *ids)] = query(db, _look_up_statement(tuple(requested)), values)
+    [(existing_keys, existing_order_ids, *ids)] = fetch_rows(db, _look_up_statement(tuple(requested)), values)
     return ExistingAndNewIds(existing_keys, existing_order_ids, dict(zip(requested, ids, strict=True)))
 
 
 def find_earlier_events(db: Connection, organization_id: int, keys: Collection[str]) -> dict[str, EarlierEvent]:
     """The events that were tracked with these keys, by key."""
-    rows = query(db, _EARLIER_EVENTS, (organization_id, organization_id, list(keys)))
+    rows = fetch_rows(db, _EARLIER_EVENTS, (organization_id, organization_id, list(keys)))
     return {key: EarlierEvent(bytes(digest), *event) for key, digest, *event in rows}
 
 
@@ -145,7 +145,9 @@ def find_applications(
 
     An event is returned once for each of these campaigns. Reversed events are left out.
     """
-    return [Application(*row) for row in query(db, _APPLICATIONS, (organization_id, list(member_ids), first, last))]
+    return [
+        Application(*row) for row in fetch_rows(db, _APPLICATIONS, (organization_id, list(member_ids), first, last))
+    ]
 
 
 def add_events(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from domain.ledger.lots import end_of_lot
 from domain.ledger.records import LedgerAccount
 from domain.ledger.views import WalletView
 from domain.organizations import Organization
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.rows import as_json
 
 # A lot expires at its own date, or earlier with the idle balance (`until`), but then not before its `kept_until`.
@@ -55,7 +55,9 @@ def find_expiring(
     if not pairs:
         return []
     parameters = {"pairs": as_json(pairs), "organization_id": organization_id, "now": now, "known_at": known_at}
-    return [(wallet, account, moment, amount) for wallet, account, moment, amount in query(db, _EXPIRING, parameters)]
+    return [
+        (wallet, account, moment, amount) for wallet, account, moment, amount in fetch_rows(db, _EXPIRING, parameters)
+    ]
 
 
 def with_expiring(

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from sqlalchemy import Connection
 
 from domain.ledger.extensions import ExpiryExtension
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.records import Records
 from persistence.rows import fields_of
 from persistence.tables.ledger import expiry_extensions
@@ -49,9 +49,13 @@ def claim_running(db: Connection, organization_id: int | None = None) -> ExpiryE
 
     Returns None if no extension is running, or if another worker has locked it.
     """
-    keys = query(db, _RUNNING_IN_ANY, ()) if organization_id is None else query(db, _RUNNING_IN_ONE, (organization_id,))
+    keys = (
+        fetch_rows(db, _RUNNING_IN_ANY, ())
+        if organization_id is None
+        else fetch_rows(db, _RUNNING_IN_ONE, (organization_id,))
+    )
     for key in keys:
-        for row in query(db, _CLAIM, tuple(key)):
+        for row in fetch_rows(db, _CLAIM, tuple(key)):
             return ExpiryExtension(*row)
     return None
 
@@ -62,7 +66,7 @@ def find_next_wallets(db: Connection, extension: ExpiryExtension, limit: int, ma
     These are at least one wallet, and further ones only if all together have at most `max_lots` lots.
     """
     values = (extension.organization_id, extension.ledger_account_id, extension.after_wallet_id, max_lots + 1)
-    rows = query(db, _WALLETS, values)
+    rows = fetch_rows(db, _WALLETS, values)
     wallet_ids = list(dict.fromkeys(row[0] for row in rows))
     if len(rows) > max_lots:
         # Not all lots of the last wallet were read.
@@ -74,4 +78,4 @@ def find_wallets_of_lots(
     db: Connection, organization_id: int, ledger_account_id: int, lot_ids: Collection[int]
 ) -> dict[int, int]:
     """The wallet ids of the lots of an account, by lot id; lots of other accounts are left out."""
-    return dict(query(db, _OF_LOTS, (organization_id, ledger_account_id, list(lot_ids))))
+    return dict(fetch_rows(db, _OF_LOTS, (organization_id, ledger_account_id, list(lot_ids))))

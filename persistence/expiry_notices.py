@@ -11,7 +11,7 @@ from domain.ledger.notices import NoticeSchedule
 from domain.ledger.records import LedgerAccount
 from domain.organizations import Organization
 from persistence import expiring_points, idle_balances
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.rows import as_json
 
 # The precision of moments in the database.
@@ -79,7 +79,7 @@ FROM jsonb_to_recordset(%(expiry_ranges)s::jsonb) AS w(ledger_account_id bigint,
 
 def find_progress(db: Connection, account: LedgerAccount) -> NoticeProgress | None:
     """The progress of the notices of an account; None if they have not begun."""
-    rows = query(db, _PROGRESS, (account.organization_id, account.ledger_account_id))
+    rows = fetch_rows(db, _PROGRESS, (account.organization_id, account.ledger_account_id))
     return NoticeProgress(*rows[0]) if rows else None
 
 
@@ -87,7 +87,7 @@ def lock_progress(db: Connection, account: LedgerAccount, begun_at: datetime) ->
     """Lock the progress of an account's notices against other workers; the first time, it begins at `begun_at`."""
     key = (account.organization_id, account.ledger_account_id)
     db.exec_driver_sql(_BEGIN, (*key, begun_at))
-    return NoticeProgress(*query(db, f"{_PROGRESS} FOR UPDATE", key)[0])
+    return NoticeProgress(*fetch_rows(db, f"{_PROGRESS} FOR UPDATE", key)[0])
 
 
 def store_progress(db: Connection, account: LedgerAccount, progress: NoticeProgress) -> None:
@@ -119,7 +119,7 @@ def find_next_wallets(
         "after": after,
         "limit": limit,
     }
-    return [row[0] for row in query(db, _WALLETS, parameters)]
+    return [row[0] for row in fetch_rows(db, _WALLETS, parameters)]
 
 
 def find_amounts(
@@ -160,7 +160,7 @@ def find_first_due(
             for begin, end in expiry_ranges
         ]
         parameters = {"organization_id": organization.organization_id, "expiry_ranges": as_json(rows)}
-        expiries = [expires_at for (expires_at,) in query(db, _FIRST_EXPIRIES, parameters)]
+        expiries = [expires_at for (expires_at,) in fetch_rows(db, _FIRST_EXPIRIES, parameters)]
         policy = account.idle_policy(organization.zone)
         if policy is not None:
             policies = {account.ledger_account_id: policy}

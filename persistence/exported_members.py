@@ -15,7 +15,7 @@ from domain.ledger.expiry import IdlePolicy
 from domain.ledger.lots import end_of_lot
 from domain.members import Member
 from persistence import idle_balances, organizations
-from persistence.connections import query, stream
+from persistence.connections import fetch_rows, stream
 from persistence.exported_rows import ROWS_IN_MEMORY, ExportRange, creation_filters, filter_conditions
 from persistence.rows import fields_of
 
@@ -200,7 +200,7 @@ def find_imported_keys(db: Connection, organization_id: int, wallet_ids: Sequenc
     The key of a balance is that of its first imported row.
     """
     values = {"organization_id": organization_id, "wallet_ids": list(wallet_ids), "pattern": BALANCE_PATTERN}
-    return {(wallet_id, account_id): key for wallet_id, account_id, key in query(db, _IMPORTED, values)}
+    return {(wallet_id, account_id): key for wallet_id, account_id, key in fetch_rows(db, _IMPORTED, values)}
 
 
 def _idle_ends(

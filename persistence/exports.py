@@ -6,7 +6,7 @@ from sqlalchemy import Connection, text
 
 from domain.exports import ABANDONED_AFTER, DONE, EXPIRED, QUEUED, ROWS_KEPT_FOR, RUNNING, ExportJob
 from persistence import organizations
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.file_jobs import FileJobs
 from persistence.rows import fields_of
 from persistence.tables.imports import export_parts, exports
@@ -65,7 +65,7 @@ def claim(db: Connection, organization_id: int, export_id: int, now: datetime) -
         "started_at": organizations.find_time(db, organization_id),
         "abandoned": now - ABANDONED_AFTER,
     }
-    for row in query(db, _CLAIM, values):
+    for row in fetch_rows(db, _CLAIM, values):
         job = ExportJob(*row)
         if EXPORTS.remove_content(db, job):
             return job
@@ -106,7 +106,7 @@ def forget_rows(db: Connection, organization_id: int, now: datetime) -> None:
 def expire(db: Connection, now: datetime, limit: int) -> int:
     """Let at most `limit` exports expire whose rows were kept long enough; returns the number of these exports."""
     expired = 0
-    for organization_id, export_ids in query(db, _OLD, (now - ROWS_KEPT_FOR, limit)):
+    for organization_id, export_ids in fetch_rows(db, _OLD, (now - ROWS_KEPT_FOR, limit)):
         values = {"organization_id": organization_id, "export_ids": export_ids, "now": now}
         expired += db.exec_driver_sql(_EXPIRE, values).rowcount
     return expired

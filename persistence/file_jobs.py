@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Column, Connection, Table, delete, func, select, tuple_
 
 from persistence import audit_log
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.counts import count_rows
 from persistence.filters import is_same
 from persistence.records import Records
@@ -54,7 +54,9 @@ class FileJobs(Records[Kind]):
 
         The longest waiting job of an organization is first, as is the organization with the longest waiting job.
         """
-        return [(organization_id, id_) for organization_id, ids in query(db, self._waiting, parameters) for id_ in ids]
+        return [
+            (organization_id, id_) for organization_id, ids in fetch_rows(db, self._waiting, parameters) for id_ in ids
+        ]
 
     def count(self, db: Connection, organization_id: int, statuses: Sequence[str]) -> int:
         """Count the jobs of an organization with these statuses, up to one more than `MAX_COUNTED`."""
@@ -82,7 +84,7 @@ class FileJobs(Records[Kind]):
         address = self._address(job) | piece
         conditions = " AND ".join(f"{name} = %s" for name in address)
         statement = f"SELECT content FROM {self._content[0].name} WHERE {conditions}"
-        rows = query(db, statement, tuple(address.values()))
+        rows = fetch_rows(db, statement, tuple(address.values()))
         return rows[0][0] if rows else None
 
     def remove_content(self, db: Connection, job: Kind) -> bool:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, exists, func, select
 
 from domain.ledger.records import PENDING, SETTLED, HoldState, LedgerAccount
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.tables.ledger import ledger_transactions
@@ -26,7 +26,7 @@ def find_timed_holds(
     db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime
 ) -> dict[int, int]:
     """The transactions that hold points of these wallets at `now` until a set time: their account ids, by their ids."""
-    return {row[0]: row[1] for row in query(db, _TIMED_HOLDS, (organization_id, list(wallet_ids), now))}
+    return {row[0]: row[1] for row in fetch_rows(db, _TIMED_HOLDS, (organization_id, list(wallet_ids), now))}
 
 
 def find_hold_states(

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from domain.ledger.expiry import IdlePolicy
 from domain.organizations import Organization
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.ledger import ACCOUNTS
 from persistence.rows import as_json
 from persistence.tables.ledger import ledger_accounts
@@ -86,7 +86,7 @@ def find_wallets_past_idle_end(
     wallets = set[int]()
     while len(wallets) < limit:
         after_balance = {"after_wallet_id": after_wallet_id, "after_account_id": after_account_id}
-        balances = query(db, _NEXT_UNCERTAIN, values | after_balance)
+        balances = fetch_rows(db, _NEXT_UNCERTAIN, values | after_balance)
         for wallet_id, ledger_account_id, begin in balances:
             end = policies[ledger_account_id].end(begin, None)
             if end is not None and end <= now:
@@ -108,7 +108,7 @@ def find_first_idle_end(
     while rows:
         values = {"organization_id": organization.organization_id, "policies": as_json(rows), "limit": limit}
         begins: dict[int, list[datetime]] = {}
-        for ledger_account_id, begin in query(db, _NEXT_IDLE, values):
+        for ledger_account_id, begin in fetch_rows(db, _NEXT_IDLE, values):
             begins.setdefault(ledger_account_id, []).append(begin)
             end = policies[ledger_account_id].end(begin, None)
             if end is not None and after < end <= until:
@@ -143,5 +143,5 @@ def find_last_dates(
     db: Connection, organization_id: int, ledger_account_id: int, wallet_ids: Collection[int]
 ) -> list[tuple[int, datetime | None, datetime | None]]:
     """The wallets that have a balance on the account, each with the dates of its last transaction and activity."""
-    rows = query(db, _LAST_DATES, (organization_id, ledger_account_id, list(wallet_ids)))
+    rows = fetch_rows(db, _LAST_DATES, (organization_id, ledger_account_id, list(wallet_ids)))
     return [(wallet_id, transaction, activity) for wallet_id, transaction, activity in rows]

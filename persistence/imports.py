@@ -19,7 +19,7 @@ from domain.imports.records import (
     ImportPart,
 )
 from domain.members import Member
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.file_jobs import FileJobs
 from persistence.filters import is_same
 from persistence.rows import add, add_all, as_rows, columns_of, fields_of
@@ -78,8 +78,8 @@ def claim(db: Connection, organization_id: int, import_id: int) -> ImportJob | N
 
     Returns None if another worker has claimed it, or if it has ended.
     """
-    [(is_claimed,)] = query(db, _CLAIM, (import_id, organization_id))
-    rows = query(db, _JOB, (organization_id, import_id)) if is_claimed else []
+    [(is_claimed,)] = fetch_rows(db, _CLAIM, (import_id, organization_id))
+    rows = fetch_rows(db, _JOB, (organization_id, import_id)) if is_claimed else []
     return ImportJob(*rows[0]) if rows else None
 
 
@@ -120,7 +120,7 @@ def add_part(db: Connection, job: ImportJob, part_number: int, blocks: Iterable[
         pass
     part = add(db, import_parts, ImportPart, {**address, **values})
     for number, block in enumerate(blocks):
-        query(db, _ADD_BLOCK, (*address.values(), number, psycopg2.Binary(block)))
+        fetch_rows(db, _ADD_BLOCK, (*address.values(), number, psycopg2.Binary(block)))
     return part
 
 

@@ -12,7 +12,7 @@ from domain.ledger.lots import ArrivedMint
 from domain.ledger.records import LedgerAccount
 from domain.ledger.views import ExpiringLots, WaitingLot, WalletLots, WalletView
 from domain.organizations import Organization
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.idle_balances import (
     HAS_UNKEPT,
     IDLE_SINCE,
@@ -321,7 +321,7 @@ def limit_due_rows(
         "now": now,
         "limit": max_rows + 1,
     }
-    rows = query(db, _DUE_ROWS, values)
+    rows = fetch_rows(db, _DUE_ROWS, values)
     if len(rows) <= max_rows:
         return wallet_ids
     # Not all rows of the last wallet were read.
@@ -336,7 +336,7 @@ def find_first_due(db: Connection, organization: Organization, after: datetime, 
     """
     organization_id = organization.organization_id
     values = {"organization_id": organization_id, "after": after, "until": until}
-    first: datetime | None = query(db, _FIRST_DUE, values)[0][0]
+    first: datetime | None = fetch_rows(db, _FIRST_DUE, values)[0][0]
     policies = find_idle_policies(db, organization)
     # A balance that expires later than `first` does not matter.
     latest = first or until

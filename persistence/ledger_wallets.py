@@ -23,7 +23,7 @@ from domain.ledger.postings import Earning, Pair
 from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.views import NextAvailable, WalletView
 from persistence.balance_columns import HOLDINGS, IN_ORDER, IS_RELEVANT, VIEW_COLUMNS
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.filters import ORGANIZATION, is_same
 from persistence.records import Records
 from persistence.rows import as_json, compile_statement
@@ -60,7 +60,7 @@ def find_balances_of_wallets(
     """
     balances: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
     parameters = {"organization_id": organization_id, "wallet_ids": list(balances), "now": now}
-    for balance in (view(row, now, timezone) for row in query(db, _RELEVANT_VIEWS, parameters)):
+    for balance in (view(row, now, timezone) for row in fetch_rows(db, _RELEVANT_VIEWS, parameters)):
         balances[balance.wallet_id].append(balance)
     return balances
 
@@ -95,7 +95,7 @@ def find_earnings(
     rows = [{"ledger_account_id": account_id, "since": moment} for account_id, moment in since.items()]
     earnings: dict[Pair, list[Earning]] = {}
     parameters = {"organization_id": organization_id, "wallet_ids": list(wallet_ids), "rows": as_json(rows)}
-    for wallet_id, account_id, moment, amount, released_at in query(db, _EARNINGS, parameters):
+    for wallet_id, account_id, moment, amount, released_at in fetch_rows(db, _EARNINGS, parameters):
         earnings.setdefault((wallet_id, account_id), []).append(Earning(moment, amount, released_at))
     return {pair: tuple(earnings_of_pair) for pair, earnings_of_pair in earnings.items()}
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from domain.campaigns.counters import Ceiling, CounterKey, CounterRow, LockedCounter
 from domain.retries import StartOver
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.prepared_statements import Prepared
 from persistence.rows import as_json, fields_of
 from persistence.transactions import is_repeated
@@ -107,7 +107,7 @@ class _LockedRow(NamedTuple):
 
 def read(db: Connection, organization_id: int, keys: Collection[CounterKey]) -> dict[CounterKey, Decimal]:
     """Read the values of counters, without locks; counters of zero may be left out."""
-    rows = query(db, _READ, (as_json(list(keys)), organization_id)) if keys else []
+    rows = fetch_rows(db, _READ, (as_json(list(keys)), organization_id)) if keys else []
     return {CounterKey(*row[:_WIDTH]): row[_WIDTH] for row in rows}
 
 
@@ -120,7 +120,7 @@ def find_of_members(
 ) -> dict[CounterKey, Decimal]:
     """The values of the counters of these members, in these campaigns and in periods that start on these days."""
     values = (organization_id, list(member_ids), list(campaign_ids), list(period_starts))
-    return {CounterKey(*row[:_WIDTH]): row[_WIDTH] for row in query(db, _OF_MEMBERS, values)}
+    return {CounterKey(*row[:_WIDTH]): row[_WIDTH] for row in fetch_rows(db, _OF_MEMBERS, values)}
 
 
 def lock(
@@ -137,7 +137,7 @@ def lock(
     if as_whole or is_repeated():
         return _lock_whole(db, organization_id, keys)
     locked: dict[CounterKey, LockedCounter] = {}
-    for row in query(db, _LOCK_ONE, (keys, organization_id, random.randrange(2**15))):
+    for row in fetch_rows(db, _LOCK_ONE, (keys, organization_id, random.randrange(2**15))):
         key = CounterKey(*row[:_WIDTH])
         amount, parts, part, quota, until, alerts, waits, own_parts = row[_WIDTH:]
         ceiling = ceilings[key]
@@ -151,10 +151,10 @@ def lock(
 
 def _lock_whole(db: Connection, organization_id: int, keys: str) -> dict[CounterKey, LockedCounter]:
     """Lock all rows of the counters with these keys, which are JSON text."""
-    first_rows = [_LockedRow.of(row) for row in query(db, _LOCK_FIRST, (keys, organization_id))]
+    first_rows = [_LockedRow.of(row) for row in fetch_rows(db, _LOCK_FIRST, (keys, organization_id))]
     part_rows = []
     if any(row.parts for row in first_rows):
-        part_rows = [_LockedRow.of(row) for row in query(db, _LOCK_PARTS, (keys, organization_id))]
+        part_rows = [_LockedRow.of(row) for row in fetch_rows(db, _LOCK_PARTS, (keys, organization_id))]
     amounts: dict[CounterKey, dict[int, Decimal]] = {}
     for row in (*first_rows, *part_rows):
         amounts.setdefault(row.key, {})[row.part] = row.used
@@ -193,4 +193,4 @@ def find_most_used(
         key.shared_key,
         limit,
     )
-    return [(replace(key, location=location), total) for location, total in query(db, _TOP_LOCATIONS, values)]
+    return [(replace(key, location=location), total) for location, total in fetch_rows(db, _TOP_LOCATIONS, values)]

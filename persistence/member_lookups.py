@@ -12,7 +12,7 @@ from domain.ledger.views import WalletView
 from domain.members import Member
 from domain.tiers import HeldTier, MemberTier, TierFloor
 from persistence.balance_columns import HOLDINGS, IS_RELEVANT, VIEW_COLUMNS
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.filters import is_same
 from persistence.ledger_wallets import view
 from persistence.member_tiers import EXPIRES_AT, FLOOR_COLUMNS
@@ -211,7 +211,7 @@ def find_members(
         if lock:
             defer(db, statement, (organization_id, *values))
         return _read_members(db, organization_id, condition, values, has_awaited_events)
-    locked_wallets = {row[0] for row in query(db, statement, (organization_id, *values))}
+    locked_wallets = {row[0] for row in fetch_rows(db, statement, (organization_id, *values))}
     matches = _read_members(db, organization_id, condition, values, has_awaited_events)
     unlocked_ids = [match.member.member_id for match in matches if match.member.wallet_id not in locked_wallets]
     if not unlocked_ids:
@@ -266,7 +266,7 @@ def _read_members(
     """Read the members that match a condition with the values of its parameters."""
     statement = _select_of_members(condition, _AWAITED_TYPES if with_awaited_events else _ANYTHING_AWAITED)
     # One for the tiers, one for the awaited types, and one for the members.
-    rows = query(db, statement, (*[organization_id] * 3, *values))
+    rows = fetch_rows(db, statement, (*[organization_id] * 3, *values))
     return [
         FoundMember(Member(*member), _held_tiers(held_tiers), ledger_id, awaited_types)
         for *member, ledger_id, held_tiers, awaited_types in rows

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, select
 from domain.tier_history import TierPeriod
 from domain.tier_log import TierTracking
 from domain.tiers import HeldTier, MemberProgram, MemberTier, TierFloor
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import (
@@ -134,7 +134,7 @@ def find_of_members(db: Connection, organization_id: int, member_ids: Collection
     """The tiers of each member, by member id, ordered by program; one statement for all members."""
     tiers: dict[int, list[MemberTier]] = {member_id: [] for member_id in member_ids}
     if tiers:
-        for row in query(db, _OF_MEMBERS, (organization_id, list(tiers))):
+        for row in fetch_rows(db, _OF_MEMBERS, (organization_id, list(tiers))):
             tier = MemberTier(*row)
             tiers[tier.member_id].append(tier)
     return tiers
@@ -183,24 +183,19 @@ def _row(member_program: MemberProgram, tier: HeldTier) -> dict[str, Any]:
 def find_periods(db: Connection, organization_id: int, member_ids: Collection[int]) -> list[TierPeriod]:
     """The current and the past tiers of members, with their times; one statement for all members."""
     values = (organization_id, list(member_ids))
-    return [
-        TierPeriod(
-            member_id,
-            program_id,
-            HeldTier(tier_id, is_manual, expires_at, None if floor_id is None else TierFloor(floor_id, floor_ends)),
-            began_at,
-            ended_at,
-        )
-        for member_id, program_id, tier_id, is_manual, expires_at, floor_id, floor_ends, began_at, ended_at in query(
-            db, _PERIODS, (*values, *values)
-        )
-    ]
+    periods = []
+    for row in fetch_rows(db, _PERIODS, (*values, *values)):
+        member_id, program_id, tier_id, is_manual, expires_at, floor_id, floor_ends, began_at, ended_at = row
+        floor = None if floor_id is None else TierFloor(floor_id, floor_ends)
+        tier = HeldTier(tier_id, is_manual, expires_at, floor)
+        periods.append(TierPeriod(member_id, program_id, tier, began_at, ended_at))
+    return periods
 
 
 def find_trackings_since(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[TierTracking]:
     """The unreversed trackings of the events, and all later unreversed ones of the same members and programs."""
     columns = ", ".join(f"t.{name}" for name in fields_of(TierTracking))
-    rows = query(db, _TRACKINGS_SINCE.format(columns=columns), (organization_id, organization_id, list(event_ids)))
+    rows = fetch_rows(db, _TRACKINGS_SINCE.format(columns=columns), (organization_id, organization_id, list(event_ids)))
     return [TierTracking(*row) for row in rows]
 
 

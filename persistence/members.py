@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, literal_column, or_, select
 
 from domain.members import Member, MemberProperties, member_exists, public_id_exists
 from domain.tiers import HeldTier
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.filters import equals, is_at_or_after, is_before, is_same
 from persistence.paging import Paged
 from persistence.prepared_statements import Prepared
@@ -118,7 +118,7 @@ ORDER BY member.member_id
 
 def attribute_bytes(db: Connection, organization_id: int, member_ids: Collection[int]) -> int:
     """The bytes of the customAttributes of these members, as JSON."""
-    [(size,)] = query(db, _ATTRIBUTE_BYTES, (organization_id, list(member_ids)))
+    [(size,)] = fetch_rows(db, _ATTRIBUTE_BYTES, (organization_id, list(member_ids)))
     return int(size)
 
 
@@ -148,7 +148,7 @@ def find_taken_ids(
 ) -> tuple[set[str], set[str]]:
     """The loyalty member ids and the public ids, among these, that belong to members."""
     parameters = (organization_id, list(loyalty_member_ids), organization_id, list(public_ids))
-    [(ids, taken_public_ids)] = query(db, _TAKEN, parameters)
+    [(ids, taken_public_ids)] = fetch_rows(db, _TAKEN, parameters)
     return set(ids), set(taken_public_ids)
 
 
@@ -180,7 +180,7 @@ def add_members(
             Member(*member),
             {} if program_id is None else {program_id: HeldTier(tier_id, is_manual=False, expires_at=expires_at)},
         )
-        for *member, program_id, tier_id, expires_at in query(db, _ADD, parameters)
+        for *member, program_id, tier_id, expires_at in fetch_rows(db, _ADD, parameters)
     ]
 
 
@@ -213,5 +213,5 @@ def store_members(
     A change is the id of a member with all values. An id that another member has violates a unique key.
     """
     rows = [{**values, "member_id": member_id} for member_id, values in changes]
-    changed_members = [Member(*row) for row in query(db, _CHANGE, (now, as_json(rows), organization_id))]
+    changed_members = [Member(*row) for row in fetch_rows(db, _CHANGE, (now, as_json(rows), organization_id))]
     return {member.member_id: member for member in changed_members}

@@ -11,7 +11,7 @@ from domain.missions.records import Mission, MissionTracking
 from domain.missions.state import MemberMission, MissionChanges, MissionProgress, Period
 from domain.problems import NameTaken
 from domain.scalars import is_key
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.filters import has_all, is_any_of
 from persistence.prepared_statements import Prepared
 from persistence.records import Records
@@ -75,7 +75,7 @@ def find_progress_of_members(
     db: Connection, organization_id: int, member_ids: Collection[int], mission_ids: Collection[int]
 ) -> dict[MemberMission, MissionProgress]:
     """The progress of members in missions, by member id and mission id; missions without counts are left out."""
-    rows = query(db, _PROGRESS, (organization_id, list(member_ids), list(mission_ids)))
+    rows = fetch_rows(db, _PROGRESS, (organization_id, list(member_ids), list(mission_ids)))
     return {
         (member_id, mission_id): MissionProgress(Progress(goal, count, times), last_counter, last_achieved_at)
         for member_id, mission_id, goal, count, times, last_counter, last_achieved_at in rows
@@ -97,7 +97,7 @@ def find_achieved_in_periods(
         {"mission_id": mission_id, "first_day": first_day, "begins": begins, "ends": ends}
         for (mission_id, first_day), (begins, ends) in periods.items()
     ]
-    rows = query(db, _ACHIEVED, (as_json(bounds), organization_id, list(member_ids)))
+    rows = fetch_rows(db, _ACHIEVED, (as_json(bounds), organization_id, list(member_ids)))
     return {(member_id, mission_id, first_day): times for member_id, mission_id, first_day, times in rows}
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from domain.orders import UNDONE, Order, OrderHistory, OrderItem, OrderWithItems
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import add_all, as_rows, change_all, fields_of, update_by_id
@@ -62,7 +62,7 @@ def find_order_history(
 ) -> OrderHistory:
     """The orders of members before a moment, except undone orders and the orders with the `excluded_ids`."""
     dates: dict[int, list[datetime]] = {}
-    for member_id, moment in query(db, _DATES, (organization_id, list(member_ids), list(excluded_ids), before)):
+    for member_id, moment in fetch_rows(db, _DATES, (organization_id, list(member_ids), list(excluded_ids), before)):
         dates.setdefault(member_id, []).append(moment)
     return OrderHistory(dates)
 
@@ -97,7 +97,9 @@ def find_with_payment(db: Connection, order: Order, points_payment_key: str) -> 
 
 def find_external_ids_in_use(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[str]:
     """The `external_ids` that no new order can have; orders that a job is still erasing do not keep theirs."""
-    return {row[0] for row in query(db, _EXTERNAL_IDS_IN_USE, (organization_id, list(external_ids), organization_id))}
+    return {
+        row[0] for row in fetch_rows(db, _EXTERNAL_IDS_IN_USE, (organization_id, list(external_ids), organization_id))
+    }
 
 
 def free_external_ids(db: Connection, organization_id: int, external_ids: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import ARRAY, BigInteger, Connection, bindparam, cast, delete, f
 
 from domain.access import Grant, merge_grants
 from domain.organizations import Organization, OrganizationDetails
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.filters import ORGANIZATION, is_same
 from persistence.permission_groups import groups_administer, roles_of_groups
 from persistence.prepared_statements import Prepared
@@ -74,7 +74,7 @@ _UNKNOWN_USER = CurrentRights(is_active=False, is_member=False, grant=Grant(froz
 
 def find(db: Connection, organization_id: int) -> Organization | None:
     """The organization with this id; None if it does not exist."""
-    rows = query(db, _FIND, {"organization_id": organization_id})
+    rows = fetch_rows(db, _FIND, {"organization_id": organization_id})
     return Organization(*rows[0]) if rows else None
 
 
@@ -97,7 +97,7 @@ def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tupl
 
     An unknown user has no permissions.
     """
-    rows = query(db, _WITH_RIGHTS, {"organization_id": organization_id, "user_ids": [user_id]})
+    rows = fetch_rows(db, _WITH_RIGHTS, {"organization_id": organization_id, "user_ids": [user_id]})
     if not rows:
         return None
     organization, rights = _organization_and_rights(rows, [user_id])
@@ -115,10 +115,10 @@ def find_with_records(
     statement = _WITH_RIGHTS if user_ids else _FIND
     parameters: dict[str, Any] = {"organization_id": organization_id, "user_ids": list(user_ids)}
     if addresses is None or len(user_ids) > 1:
-        rows = query(db, statement, parameters)
+        rows = fetch_rows(db, statement, parameters)
         return (*_organization_and_rights(rows, user_ids), None) if rows else None
     parameters |= {"addresses": [*addresses.values], "now": addresses.now}
-    rows = query(db, _with_records(statement, addresses.lookup.statement), parameters)
+    rows = fetch_rows(db, _with_records(statement, addresses.lookup.statement), parameters)
     if not rows:
         return None
     width = len(_COLUMNS) + (len(_RIGHTS) if user_ids else 0)
@@ -219,7 +219,7 @@ def find_ids_with_rows(db: Connection, table: str, condition: str = "true") -> l
     `condition` is SQL that calls the row `w`. Each organization costs one probe of an index. Workers use it to find the
     organizations with work to do; the order is random, so that no organization with much work is always first.
     """
-    rows = query(db, _WITH_ROWS.format(table=table, condition=condition), ())
+    rows = fetch_rows(db, _WITH_ROWS.format(table=table, condition=condition), ())
     return [organization_id for (organization_id,) in rows]
 
 

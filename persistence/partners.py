@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, text, update
 
 from domain.partners import LAST_USE_INTERVAL, PartnerApiKey
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.filters import is_same, is_true
 from persistence.prepared_statements import Prepared
 from persistence.records import Records
@@ -79,7 +79,7 @@ def lock_customers(db: Connection, organization_id: int, names: Collection[str])
 
 def find_payments(db: Connection, organization_id: int, payment_ids: Collection[str]) -> set[str]:
     """The ids, among these, with which a payment was reported before."""
-    return {row[0] for row in query(db, _PAYMENTS, (organization_id, list(payment_ids)))}
+    return {row[0] for row in fetch_rows(db, _PAYMENTS, (organization_id, list(payment_ids)))}
 
 
 class PaymentClaim(NamedTuple):
@@ -96,7 +96,7 @@ def claim_payments(db: Connection, organization_id: int, claims: Sequence[Paymen
     Waits for the end of transactions that are claiming one of the ids.
     """
     rows = [claim._asdict() for claim in claims]
-    return {row[0] for row in query(db, _CLAIM, (organization_id, at, as_json(rows)))} if rows else set()
+    return {row[0] for row in fetch_rows(db, _CLAIM, (organization_id, at, as_json(rows)))} if rows else set()
 
 
 def release_payments(db: Connection, organization_id: int, payment_ids: Collection[str]) -> None:

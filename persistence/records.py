@@ -16,7 +16,7 @@ from domain.fields import wire_name
 from domain.organizations import Organization
 from domain.problems import Refusal
 from domain.retries import StartOver
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.counts import RowCount
 from persistence.filters import Filter, conditions_of, equals
 from persistence.paging import Page, Paged, paged_columns, sorting_of
@@ -142,7 +142,7 @@ class Records(Generic[Kind]):
         if statement is None:
             statement = self._statements[selected, comparisons] = self._compile(selected, comparisons)
         parameters = {name: list(values[name]) if how == _ANY else values[name] for name, how in comparisons}
-        return query(db, statement, {"organization_id": organization_id, **parameters})
+        return fetch_rows(db, statement, {"organization_id": organization_id, **parameters})
 
     def _compile(self, selected: str, comparisons: tuple[tuple[str, str], ...]) -> Prepared:
         """Compile the statement of `_rows`; each comparison is a column and how it is compared with its parameter."""
@@ -242,7 +242,7 @@ class Lookup(Generic[Kind]):
     ) -> Mapping[Any, Kind]:
         """The records with these addresses at the moment `now`, by address."""
         parameters = {"organization_id": organization.organization_id, "addresses": [*addresses], "now": now}
-        return self.records(query(db, self.statement, parameters), now, organization.timezone)
+        return self.records(fetch_rows(db, self.statement, parameters), now, organization.timezone)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from domain.referrals import CodeUse, ReferralCode, ReferralLog, ReferralUsageState
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.rows import add_all, change_all, fields_of, update_by_id
 from persistence.tables.referrals import referral_codes, referral_logs
 
@@ -101,7 +101,7 @@ def find_usable(
         "members": list(member_ids),
         "distance": max_distance,
     }
-    return {row[0]: row[1] for row in query(db, _USABLE, values)}
+    return {row[0]: row[1] for row in fetch_rows(db, _USABLE, values)}
 
 
 def find_wallets_of_referrers(
@@ -118,7 +118,7 @@ def find_wallets_of_referrers(
 
 def find_logs_of_events(db: Connection, organization_id: int, event_ids: Collection[int]) -> list[ReferralLog]:
     """The unreversed logs of these events, newest first."""
-    return [ReferralLog(*row) for row in query(db, _LOGS_OF_EVENTS, (organization_id, list(event_ids)))]
+    return [ReferralLog(*row) for row in fetch_rows(db, _LOGS_OF_EVENTS, (organization_id, list(event_ids)))]
 
 
 def load_state(
@@ -131,11 +131,11 @@ def load_state(
     if not code_ids:
         return ReferralUsageState({}, {}, {})
     codes, uses_of_referrers = {}, {}
-    for row in query(db, _CODES, (organization_id, organization_id, list(code_ids))):
+    for row in fetch_rows(db, _CODES, (organization_id, organization_id, list(code_ids))):
         code = ReferralCode(*row[:-1])
         codes[code.referral_code_id] = code
         uses_of_referrers[code.referral_program_id, code.member_id] = row[-1]
-    rows = query(db, _USES_OF_REFERRED, (organization_id, list(code_ids), list(member_ids)))
+    rows = fetch_rows(db, _USES_OF_REFERRED, (organization_id, list(code_ids), list(member_ids)))
     return ReferralUsageState(codes, uses_of_referrers, {(row[0], row[1]): row[2] for row in rows})
 
 

@@ -4,7 +4,7 @@ import time
 
 from sqlalchemy import Connection
 
-from persistence.connections import query
+from persistence.connections import fetch_rows
 
 # A commit returns after the log is flushed, unless the database is configured not to wait for the flush.
 _WRITTEN = """
@@ -24,14 +24,14 @@ SELECT CASE WHEN NOT pg_is_in_recovery() OR pg_last_wal_receive_lsn() = pg_last_
 
 def end_of_log(primary: Connection) -> str:
     """The position in the log of the primary (WAL) after all changes that were committed until now."""
-    log_position: str = query(primary, _WRITTEN, ())[0][0]
+    log_position: str = fetch_rows(primary, _WRITTEN, ())[0][0]
     return log_position
 
 
 def wait_until_reached(replica: Connection, log_position: str, seconds: float) -> bool:
     """Wait until a replica has all changes before a position of the log; False if it has not after these seconds."""
     deadline, pause = time.monotonic() + seconds, 0.001
-    while not query(replica, _REPLAYED, (log_position,))[0][0]:
+    while not fetch_rows(replica, _REPLAYED, (log_position,))[0][0]:
         if time.monotonic() + pause > deadline:
             return False
         time.sleep(pause)
@@ -41,4 +41,4 @@ def wait_until_reached(replica: Connection, log_position: str, seconds: float) -
 
 def lag(replica: Connection) -> float:
     """The seconds since the last replayed transaction was committed; 0 if the replica has replayed all it received."""
-    return float(query(replica, _LAG, ())[0][0])
+    return float(fetch_rows(replica, _LAG, ())[0][0])

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from domain.events import LoyaltyEvent
 from domain.ledger.postings import StoredTransaction
 from persistence import posting
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.rows import as_rows, change_all, columns_of, update_by_id
 from persistence.tables.events import events
 
@@ -109,7 +109,7 @@ def find_families(db: Connection, organization_id: int, event_ids: Collection[in
     """Each of these events with all events that it caused, newest first, by the id of the first event."""
     families: dict[int, list[LoyaltyEvent]] = {}
     values = (organization_id, list(event_ids), organization_id, organization_id)
-    for row in query(db, _FAMILY_EVENTS, values):
+    for row in fetch_rows(db, _FAMILY_EVENTS, values):
         families.setdefault(row[0], []).append(LoyaltyEvent(*row[1:]))
     return families
 
@@ -118,7 +118,7 @@ def find_active_transactions(
     db: Connection, organization_id: int, event_ids: Collection[int]
 ) -> dict[int, dict[str, StoredTransaction]]:
     """The transactions of these events that can be reverted, newest first, by event id and by systemUniqueKey."""
-    rows = query(db, _ACTIVE_TRANSACTIONS, (organization_id, list(event_ids), organization_id))
+    rows = fetch_rows(db, _ACTIVE_TRANSACTIONS, (organization_id, list(event_ids), organization_id))
     transactions_by_id = posting.find_stored(db, organization_id, [row[0] for row in rows])
     by_event: dict[int, dict[str, StoredTransaction]] = {}
     for transaction_id, event_id, key in rows:

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from domain.problems import ExternalKeyTaken, Refusal
 from domain.retries import StartOver
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.prepared_statements import PLACEHOLDER, Prepared
 from persistence.transactions import violated_constraint
 
@@ -250,7 +250,7 @@ def reserve_ids(db: Connection, **counts: int) -> dict[str, list[int]]:
     requested = {table: count for table, count in counts.items() if count}
     if not requested:
         return {table: [] for table in counts}
-    [ids] = query(db, _ids_of(tuple(requested)), tuple(requested.values()))
+    [ids] = fetch_rows(db, _ids_of(tuple(requested)), tuple(requested.values()))
     return {table: [] for table in counts} | dict(zip(requested, ids, strict=True))
 
 
@@ -345,7 +345,7 @@ def bytes_of_texts(columns: Iterable[ColumnElement[Any]]) -> ColumnElement[Any]:
 
 
 def compile_statement(statement: Select[Any]) -> Prepared:
-    """Compile a statement of SQLAlchemy for `query`, once for all calls: nearly every call executes it."""
+    """Compile a statement of SQLAlchemy for `fetch_rows`, once for all calls: nearly every call executes it."""
     compiled = statement.compile(dialect=psycopg2_dialect())  # type: ignore[no-untyped-call]
     # Constants become a part of the statement, so that the planner can choose a partial index by them.
     constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, or_, select, union_all
 
 from domain.organizations import TEST, Organization, OrganizationDetails
 from persistence import organizations
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.filters import has_row
 from persistence.tables import metadata
 from persistence.tables.events import events
@@ -69,7 +69,7 @@ def hold(db: Connection, organization_id: int) -> Organization | None:
     if not _try(db, _TRY_TO_HOLD, organization_id):
         if _unless_advancing(db, organization_id) is None:
             return None
-        query(db, _HOLD, (organization_id,))
+        fetch_rows(db, _HOLD, (organization_id,))
     return _unless_advancing(db, organization_id)
 
 
@@ -81,12 +81,12 @@ def _unless_advancing(db: Connection, organization_id: int) -> Organization | No
 
 def _try(db: Connection, statement: str, organization_id: int) -> bool:
     """Execute a statement that acquires a lock without waiting; True if it did."""
-    return bool(query(db, statement, (organization_id,))[0][0])
+    return bool(fetch_rows(db, statement, (organization_id,))[0][0])
 
 
 def take(db: Connection, organization_id: int) -> None:
     """Take the clock until the transaction ends; waits for all transactions that hold it."""
-    query(db, _TAKE, (organization_id,))
+    fetch_rows(db, _TAKE, (organization_id,))
 
 
 def find_and_take_clock(db: Connection, organization_id: int) -> OrganizationDetails:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, func
 
 from domain.problems import NameTaken
 from domain.triggers import PENDING, DeliveryFigures, Subscription, Trigger, TriggerDelivery
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.filters import contains
 from persistence.prepared_statements import Prepared
 from persistence.records import Records
@@ -273,7 +273,7 @@ def claim_due(
         "organization_id": organization_id,
     }
     deliveries: list[ClaimedDelivery] = []
-    for due_organization_id, trigger_ids in query(db, _WITH_DUE, criteria):
+    for due_organization_id, trigger_ids in fetch_rows(db, _WITH_DUE, criteria):
         remaining = remaining_of(due_organization_id)
         if remaining <= 0:
             continue
@@ -284,7 +284,7 @@ def claim_due(
             "trigger_ids": trigger_ids,
             "limit": remaining,
         }
-        claims = [ClaimedDelivery(*row) for row in query(db, _CLAIM, values)]
+        claims = [ClaimedDelivery(*row) for row in fetch_rows(db, _CLAIM, values)]
         of_organizations[due_organization_id] += len(claims)
         deliveries += claims
     return deliveries

@@ -45,7 +45,7 @@ from handlers.services.tokens import Authenticator
 from handlers.services.unit_of_work.deadlines import limit_evaluation
 from handlers.settings import Settings
 from persistence import queue, replication, schema, transactions, triggers
-from persistence.connections import TransactionDeadlineExceeded, query
+from persistence.connections import TransactionDeadlineExceeded, fetch_rows
 from persistence.engine import autocommit, create_engine
 
 Figures = TypeVar("Figures")
@@ -225,7 +225,9 @@ def _readiness(engine: Engine) -> Callable[[], Mapping[str, bool]]:
         nonlocal migrated
         try:
             # A standby is read-only, too.
-            is_read_only = transactions.read(autocommit(engine), lambda db: query(db, "SHOW transaction_read_only", ()))
+            is_read_only = transactions.read(
+                autocommit(engine), lambda db: fetch_rows(db, "SHOW transaction_read_only", ())
+            )
             accepts_writes = is_read_only == [("off",)]
             migrated = migrated or not schema.find_pending_migrations(engine)
         except (SQLAlchemyError, TransactionDeadlineExceeded):

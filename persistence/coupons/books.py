@@ -7,7 +7,7 @@ from sqlalchemy import Connection, and_, bindparam, func, or_, select
 
 from domain.coupons.books import ARCHIVED, BookTerms, CouponBook
 from domain.scalars import is_key
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.filters import (
     contains,
     has_all,
@@ -75,7 +75,7 @@ _SIZE_OF_TERMS = compile_statement(
 
 def size_of_terms(db: Connection, organization_id: int) -> tuple[int, int]:
     """The number of books that are not archived, and the bytes of the texts, lists and JSON values in their terms."""
-    [(count, size)] = query(db, _SIZE_OF_TERMS, {"organization_id": organization_id})
+    [(count, size)] = fetch_rows(db, _SIZE_OF_TERMS, {"organization_id": organization_id})
     return count, int(size)
 
 

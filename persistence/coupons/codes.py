@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import Connection, select
 
 from domain.coupons.books import Coupon, CouponBook, code_taken
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.counts import RowCount
 from persistence.keysets import Section, Sorting
 from persistence.paging import Page, Paged, page_of, sorting_of
@@ -48,7 +48,7 @@ def find_by_code(db: Connection, book: CouponBook, code: str | None) -> Coupon |
 
 def find_taken_codes(db: Connection, book: CouponBook, codes: Sequence[str]) -> list[str]:
     """The codes of this list that the book already has, in the order of the list."""
-    return [row[0] for row in query(db, _TAKEN, (list(codes), book.organization_id, book.coupon_book_id))]
+    return [row[0] for row in fetch_rows(db, _TAKEN, (list(codes), book.organization_id, book.coupon_book_id))]
 
 
 def add_codes(db: Connection, book: CouponBook, codes: Sequence[str | None], now: datetime) -> list[Coupon]:

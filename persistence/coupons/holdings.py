@@ -17,7 +17,7 @@ from domain.coupons.locks import CouponLock
 from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.state import Place, UsageTotals
 from domain.coupons.usages import MemberCoupon
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import (
@@ -178,12 +178,12 @@ def find_books(
     With `lock` their rules cannot change until the database transaction ends.
     """
     by_key, by_id = (_SHARE_BY_KEY, _SHARE_BY_ID) if lock else (_BY_KEY, _BY_ID)
-    return [BookTerms(*row) for row in query(db, by_key if keys else by_id, (organization_id, list(keys or ids)))]
+    return [BookTerms(*row) for row in fetch_rows(db, by_key if keys else by_id, (organization_id, list(keys or ids)))]
 
 
 def lock_book(db: Connection, book: BookTerms) -> BookTerms:
     """Lock the book for this transaction to change its sums; return the current row."""
-    [row] = query(db, _LOCK_BY_ID, (book.organization_id, [book.coupon_book_id]))
+    [row] = fetch_rows(db, _LOCK_BY_ID, (book.organization_id, [book.coupon_book_id]))
     return BookTerms(*row)
 
 
@@ -204,7 +204,7 @@ def find_shared_coupons(
             Coupon(*row[:_COUPON_WIDTH]),
             None if row[_COUPON_WIDTH] is None else MemberCoupon(*row[_COUPON_WIDTH:]),
         )
-        for row in query(db, _SHARED_COUPONS, values)
+        for row in fetch_rows(db, _SHARED_COUPONS, values)
     ]
 
 
@@ -219,7 +219,7 @@ def find_held_coupons(
             Coupon(*row[_MEMBER_COUPON_WIDTH:_WITH_COUPON_WIDTH]),
             None if row[_WITH_COUPON_WIDTH] is None else CouponLot(*row[_WITH_COUPON_WIDTH:]),
         )
-        for row in query(db, _HELD_COUPONS, values)
+        for row in fetch_rows(db, _HELD_COUPONS, values)
     ]
 
 
@@ -253,7 +253,7 @@ def find_next_lots(
         statement, id_ = _NEXT_LOTS_OF_BOOK, lot_range.coupon_book_id
     else:
         statement, id_ = _NEXT_LOTS_OF_COUPON, lot_range.coupon_id
-    rows = query(db, statement, (as_json(starts), organization_id, id_, limit))
+    rows = fetch_rows(db, statement, (as_json(starts), organization_id, id_, limit))
     return [CouponLot(*row) for row in rows]
 
 
@@ -261,7 +261,7 @@ def find_assigned_amounts(
     db: Connection, organization_id: int, member_ids: Collection[int], book_ids: Collection[int]
 ) -> dict[Place, Decimal]:
     """The amounts assigned to the members less reversals, by member and book."""
-    rows = query(db, _ASSIGNED_AMOUNTS, (organization_id, list(member_ids), list(book_ids)))
+    rows = fetch_rows(db, _ASSIGNED_AMOUNTS, (organization_id, list(member_ids), list(book_ids)))
     return {(member_id, book_id): assigned for member_id, book_id, assigned in rows}
 
 
@@ -283,7 +283,7 @@ def find_usage_totals(
         if uses is not None or discounts is not None
     ]
     if periods:
-        rows = query(db, _USED_IN_PERIODS, (as_json(periods), organization_id, list(member_ids)))
+        rows = fetch_rows(db, _USED_IN_PERIODS, (as_json(periods), organization_id, list(member_ids)))
         for member_id, book_id, used_amount, discounted in rows:
             place = member_id, book_id
             totals[place] = UsageTotals(assigned.get(place, Decimal(0)), used_amount, discounted)
@@ -301,10 +301,10 @@ def claim_free_codes(
     """
     values = (book.organization_id, book.coupon_book_id, at, list(excluded_ids), count)
     if not lock:
-        return [Coupon(*row) for row in query(db, _FREE_CODES, values)]
-    free = [Coupon(*row) for row in query(db, f"{_FREE_CODES} FOR NO KEY UPDATE SKIP LOCKED", values)]
+        return [Coupon(*row) for row in fetch_rows(db, _FREE_CODES, values)]
+    free = [Coupon(*row) for row in fetch_rows(db, f"{_FREE_CODES} FOR NO KEY UPDATE SKIP LOCKED", values)]
     if not free:
-        free = [Coupon(*row) for row in query(db, f"{_FREE_CODES} FOR NO KEY UPDATE", values)]
+        free = [Coupon(*row) for row in fetch_rows(db, f"{_FREE_CODES} FOR NO KEY UPDATE", values)]
     return free
 
 
@@ -313,7 +313,7 @@ def find_coupons(
 ) -> list[Coupon]:
     """The coupons of the book with one of these codes or ids; with `lock`, they are locked exclusively."""
     values = (book.organization_id, book.coupon_book_id, list(codes), list(coupon_ids))
-    rows = query(db, _LOCK_BY_CODE if lock else _BY_CODE, values)
+    rows = fetch_rows(db, _LOCK_BY_CODE if lock else _BY_CODE, values)
     return [Coupon(*row) for row in rows]
 
 
@@ -340,7 +340,7 @@ def add_to_books_and_count(db: Connection, organization_id: int, additions: Book
     """Add to the sums of books; return the number of codes that each book has now, by book id."""
     if not additions:
         return {}
-    return dict(map(tuple, query(db, _ADD_TO_BOOKS, _lock_and_list_additions(db, organization_id, additions))))
+    return dict(map(tuple, fetch_rows(db, _ADD_TO_BOOKS, _lock_and_list_additions(db, organization_id, additions))))
 
 
 def _lock_and_list_additions(db: Connection, organization_id: int, additions: BookAdditions) -> tuple[Any, ...]:
@@ -388,8 +388,8 @@ def find_active_locks(
 ) -> tuple[list[CouponLock], dict[int, int]]:
     """The members' active locks of books, and by book the number of all members' locks that reserve stock of it."""
     parameters = (organization_id, list(book_ids), at)
-    member_locks = [CouponLock(*row) for row in query(db, _MEMBER_LOCKS, (*parameters, list(member_ids)))]
-    return member_locks, dict(map(tuple, query(db, _RESERVED_STOCK, parameters)))
+    member_locks = [CouponLock(*row) for row in fetch_rows(db, _MEMBER_LOCKS, (*parameters, list(member_ids)))]
+    return member_locks, dict(map(tuple, fetch_rows(db, _RESERVED_STOCK, parameters)))
 
 
 def statements_to_store_locks(locks: Sequence[CouponLock]) -> list[Statement]:

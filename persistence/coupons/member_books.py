@@ -10,7 +10,7 @@ from sqlalchemy import Connection, cast, func, or_
 
 from domain.coupons.books import PUBLISHED, BookTerms
 from domain.members import Member
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.coupons.books import BOOKS, TERMS, filters_of
 from persistence.filters import conditions_of
 from persistence.paging import sorting_of
@@ -80,7 +80,7 @@ def find_candidates(
 
 def find_offered_books(db: Connection, organization_id: int, now: datetime, limit: int) -> list[int]:
     """The ids of the books that are published and within their dates at `now`: the first ones by `rankingIndex`."""
-    return [row[0] for row in query(db, _OFFERED_BOOKS, (organization_id, now, now, limit))]
+    return [row[0] for row in fetch_rows(db, _OFFERED_BOOKS, (organization_id, now, now, limit))]
 
 
 def _is_for(column: Any, keys: Collection[str]) -> Any:

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import distinct_on
 
 from domain.coupons.usages import CouponUsage
 from domain.members import Member
-from persistence.connections import query
+from persistence.connections import fetch_rows
 from persistence.coupons.member_coupons import usable_lots
 from persistence.filters import equals, has_all, has_any, is_any_of, is_at_or_after, is_before, is_same
 from persistence.paging import Paged
@@ -54,7 +54,7 @@ def find_keys_and_reserve_ids(
     db: Connection, organization_id: int, keys: Collection[str], count: int
 ) -> tuple[Sequence[str], Sequence[int], Sequence[int]]:
     """Find the keys that usages have, and reserve `count` ids each for new usages and their events; one statement."""
-    [existing_keys_and_ids] = query(db, _LOOK_UP, (organization_id, list(keys), count, count))
+    [existing_keys_and_ids] = fetch_rows(db, _LOOK_UP, (organization_id, list(keys), count, count))
     return existing_keys_and_ids
 
 

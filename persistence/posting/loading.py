@@ -16,7 +16,7 @@ from domain.ledger.records import LedgerAccount, Wallet
 from domain.ledger.session import LedgerSession
 from domain.organizations import Organization
 from persistence import ledger
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.posting.lots import as_pairs
 from persistence.posting.stored import find_stored, with_orders
 from persistence.prepared_statements import Prepared
@@ -139,7 +139,7 @@ WHERE t.organization_id = %s AND t.from_wallet_id = ANY(%s) AND t.is_expiry AND 
 
 def find_posted(db: Connection, organization_id: int, keys: Collection[str]) -> ResultsByKey[int]:
     """The ids of the transactions posted under these keys, by key, with the digests of their requests."""
-    rows = query(db, _POSTED, (organization_id, list(keys)))
+    rows = fetch_rows(db, _POSTED, (organization_id, list(keys)))
     return ResultsByKey([(key, None if digest is None else bytes(digest), id_) for key, id_, digest in rows])
 
 
@@ -148,7 +148,7 @@ def find_keys_by_source(db: Connection, organization_id: int, sources: Collectio
 
     A source is the beginning of the keys of exported rows, see `export_keys`.
     """
-    rows = query(db, _KEYS_BY_SOURCE, {"organization_id": organization_id, "sources": list(sources)})
+    rows = fetch_rows(db, _KEYS_BY_SOURCE, {"organization_id": organization_id, "sources": list(sources)})
     return {source: key for source, key in rows if key is not None}
 
 
@@ -160,7 +160,7 @@ def find_posted_and_reserve_ids(
     All by one statement. The ids are reserved for new transactions.
     """
     values = (organization_id, list(keys), organization_id, list(wallet_ids), len(keys))
-    [(posted, erased_wallet_ids, ids)] = query(db, _LOOK_UP, values)
+    [(posted, erased_wallet_ids, ids)] = fetch_rows(db, _LOOK_UP, values)
     results: ResultsByKey[int] = ResultsByKey()
     for key, id_, digest in posted or ():
         results.add(key, None if digest is None else bytes.fromhex(digest), id_)
@@ -172,7 +172,7 @@ def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[in
 
     Returns the existing wallets by id.
     """
-    rows = query(db, _LOCK_WALLETS, (organization_id, list(wallet_ids)))
+    rows = fetch_rows(db, _LOCK_WALLETS, (organization_id, list(wallet_ids)))
     return {row[1]: Wallet(*row) for row in rows}
 
 
@@ -202,7 +202,7 @@ def open_session(
     if lock:
         defer(db, _SHARE_ACCOUNTS, (organization_id, account_ids))
     moment = (organization_id, at)
-    rows = query(db, _HOLDINGS, (*moment, *moment, *moment, organization_id, wallets, organization_id))
+    rows = fetch_rows(db, _HOLDINGS, (*moment, *moment, *moment, organization_id, wallets, organization_id))
     version = rows[0][0] if rows else None
     holdings: dict[Pair, Holding] = {}
     have_expired = are_due = False
@@ -256,14 +256,14 @@ def _expect_late_activity(
     if days:
         # The statement finds expiries later than `earliest`. An expiry that is exactly `late_activity_days` old counts.
         earliest = max(since, session.at - timedelta(days=max(days.values()), microseconds=1))
-        rows = query(db, _LATE_EXPIRIES, (organization_id, wallets, earliest, list(days), organization_id))
+        rows = fetch_rows(db, _LATE_EXPIRIES, (organization_id, wallets, earliest, list(days), organization_id))
         session.expect_late_activity(find_stored(db, organization_id, [row[0] for row in rows]).values())
 
 
 def _waiting_text(db: Connection, organization_id: int, now: datetime, wallet_id: int, ledger_account_id: int) -> str:
     """The end of a message about a low balance: when more points are available; empty if no points wait."""
     values = (organization_id, wallet_id, ledger_account_id, now)
-    for available_at, amount in query(db, _NEXT_AVAILABLE, values):
+    for available_at, amount in fetch_rows(db, _NEXT_AVAILABLE, values):
         amount = f"{amount.normalize():f}"
         if available_at is None:
             return f"; {amount} more wait for an event"
@@ -321,7 +321,7 @@ def _settle_due(
 ) -> None:
     """End due holds, and make due mints available, in the order of the moments at which they became due."""
     values = {"organization_id": organization_id, "wallet_ids": wallets, "now": session.at}
-    ids = [row[0] for row in query(db, _DUE, values)]
+    ids = [row[0] for row in fetch_rows(db, _DUE, values)]
     due_transactions = with_orders(db, organization_id, find_stored(db, organization_id, ids).values())
     due_transactions.sort(key=lambda due: (due.available_at or due.held_until, due.ledger_transaction_id))
     for transaction in due_transactions:
@@ -352,17 +352,17 @@ def _expire(
     # By wallet, account and moment of expiry: the lots by id.
     expired: dict[tuple[int, int, datetime], dict[int, LotUse]] = {}
     of_wallets = (organization_id, wallets, list(accounts), session.at)
-    expired_lots = query(db, _EXPIRED_LOTS, (*of_wallets, limit)) if wallets else ()
+    expired_lots = fetch_rows(db, _EXPIRED_LOTS, (*of_wallets, limit)) if wallets else ()
     for wallet_id, account_id, lot_id, remaining, moment in expired_lots:
         expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
     if len(expired_lots) == limit:
         burned: dict[Pair, Decimal] = {}
         for wallet_id, account_id, _, remaining, _ in expired_lots:
             burned[wallet_id, account_id] = burned.get((wallet_id, account_id), Decimal(0)) + remaining
-        for wallet_id, account_id, amount in query(db, _EXPIRED_AMOUNTS, of_wallets):
+        for wallet_id, account_id, amount in fetch_rows(db, _EXPIRED_AMOUNTS, of_wallets):
             session.leave_expired(wallet_id, account_id, amount - burned.get((wallet_id, account_id), Decimal(0)))
     if idle_times:
-        rows = query(db, _ALL_LOTS, (*recordset_of(as_pairs(idle_times)), organization_id))
+        rows = fetch_rows(db, _ALL_LOTS, (*recordset_of(as_pairs(idle_times)), organization_id))
         for wallet_id, account_id, *lot in rows:
             use = LotUse(*lot)
             end = _end_in(idle_times[wallet_id, account_id], use)

@@ -20,7 +20,7 @@ from domain.ledger.lots import (
     TakeLots,
 )
 from domain.ledger.postings import Pair, Step
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.prepared_statements import Prepared
 from persistence.rows import Statement, additions, as_json, change_all, recordset_of, reserve_ids, update_by_id
 from persistence.tables.ledger import ledger_lot_uses, ledger_lots
@@ -198,7 +198,9 @@ def _lots_for(
             lot_ids.update(use.ledger_lot_id for use in (*move.kept_uses, *move.released_uses))
     by_id = {lot.ledger_lot_id: lot for lot in _spendable_lots(db, organization_id, amounts, expired_at)}
     if lot_ids or first_transaction_ids:
-        rows = query(db, _NAMED_LOTS, (organization_id, list(lot_ids), organization_id, list(first_transaction_ids)))
+        rows = fetch_rows(
+            db, _NAMED_LOTS, (organization_id, list(lot_ids), organization_id, list(first_transaction_ids))
+        )
         by_id.update({lot.ledger_lot_id: lot for lot in (Lot(*row) for row in rows)})
     return list(by_id.values())
 
@@ -219,7 +221,7 @@ def _spendable_lots(
         for pair, named_pair in zip(uncovered_amounts, pairs, strict=True):
             if pair in expired_at:
                 named_pair["expired_at"] = expired_at[pair]
-        for row in query(db, _SPENDABLE_LOTS, (as_json(pairs), organization_id, limit)):
+        for row in fetch_rows(db, _SPENDABLE_LOTS, (as_json(pairs), organization_id, limit)):
             lot = Lot(*row)
             by_pair[lot.wallet_id, lot.ledger_account_id].append(lot)
         uncovered_amounts = {

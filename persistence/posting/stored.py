@@ -10,7 +10,7 @@ from domain.ledger.availability import ORDER
 from domain.ledger.clawbacks import Clawback
 from domain.ledger.lots import LotUse
 from domain.ledger.postings import StoredTransaction
-from persistence.connections import query
+from persistence.connections import fetch_rows
 
 _STORED_COLUMNS = """
 SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.status, t.amount, t.from_wallet_id,
@@ -124,7 +124,9 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
     ids = list(transaction_ids)
     uses: dict[int, list[LotUse]] = {}
     lots_with_clawbacks: list[int] = []
-    for has_clawbacks, transaction_id, *fields in query(db, _USES, {"organization_id": organization_id, "ids": ids}):
+    for has_clawbacks, transaction_id, *fields in fetch_rows(
+        db, _USES, {"organization_id": organization_id, "ids": ids}
+    ):
         use = LotUse(*fields)
         uses.setdefault(transaction_id, []).append(use)
         if has_clawbacks:
@@ -149,7 +151,7 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
 
 def find_waiting_mints(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> list[StoredTransaction]:
     """The mints of locked wallets that wait for events."""
-    ids = [row[0] for row in query(db, _AWAITING, (organization_id, list(wallet_ids)))]
+    ids = [row[0] for row in fetch_rows(db, _AWAITING, (organization_id, list(wallet_ids)))]
     mints = find_stored(db, organization_id, ids).values()
     return [replace(mint, order_external_id=(mint.awaited or {}).get(ORDER)) for mint in mints]
 
@@ -165,7 +167,7 @@ def with_orders(
     ids_with_wait = [transaction.ledger_transaction_id for transaction in transactions if transaction.has_wait]
     if not ids_with_wait:
         return transactions
-    orders = dict(query(db, _ORDERS, {"organization_id": organization_id, "ids": ids_with_wait}))
+    orders = dict(fetch_rows(db, _ORDERS, {"organization_id": organization_id, "ids": ids_with_wait}))
     return [
         replace(transaction, order_external_id=orders.get(transaction.ledger_transaction_id))
         for transaction in transactions
@@ -182,7 +184,7 @@ def _find_clawbacks(db: Connection, organization_id: int, lot_ids: list[int]) ->
     reverted_ids: dict[int, int] = {}
     uses: dict[int, list[LotUse]] = {}
     values = {"organization_id": organization_id, "lot_ids": lot_ids}
-    for origin_id, reverted_id, transaction_id, lot_id, *fields in query(db, _CLAWBACKS, values):
+    for origin_id, reverted_id, transaction_id, lot_id, *fields in fetch_rows(db, _CLAWBACKS, values):
         lots_by_origin.setdefault(origin_id, set()).add(lot_id)
         if transaction_id is not None:
             reverted_ids[transaction_id] = reverted_id

@@ -147,7 +147,7 @@ def find_sum(
 
 def count_all(db: Connection, organization_id: int, kind: str) -> RowCount:
     """Count all records of a kind exactly, by the totals and changes."""
-    [(count,)] = connections.query(db, _COUNT_ALL, {"organization_id": organization_id, "kind": kind})
+    [(count,)] = connections.fetch_rows(db, _COUNT_ALL, {"organization_id": organization_id, "kind": kind})
     return RowCount(int(count))
 
 

@@ -27,7 +27,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from handlers.settings import Settings
 from persistence import connections, transactions
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.engine import autocommit, create_engine
 from persistence.prepared_statements import Prepared
 from persistence.rows import compile_statement
@@ -66,14 +66,14 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def stored_rows(engine: Engine) -> list[tuple[int, str]]:
     """The committed numbers and texts, in the order of the numbers."""
-    return transactions.read(autocommit(engine), lambda db: query(db, "SELECT n, t FROM seen ORDER BY n", ()))
+    return transactions.read(autocommit(engine), lambda db: fetch_rows(db, "SELECT n, t FROM seen ORDER BY n", ()))
 
 
 def test_deferred_statements_are_sent_with_the_next_read_and_the_commit(engine, messages):
     def work(db: Connection) -> list[tuple[int, ...]]:
         defer(db, ADD, (1, "one"))
         defer(db, ADD, (2, "two"))
-        rows = query(db, "SELECT count(*) FROM seen WHERE n > %s", (0,))
+        rows = fetch_rows(db, "SELECT count(*) FROM seen WHERE n > %s", (0,))
         defer(db, ADD, (3, "three"))
         return rows
 
@@ -91,9 +91,9 @@ def test_percent_signs_quotes_and_placeholders_in_values_are_text(engine):
     def work(db: Connection) -> None:
         for number, value in enumerate(values):
             defer(db, ADD, (number, value))
-            # Some statements are sent with a read by `query`, some with a read by `execute`, the others later.
+            # Some statements are sent with a read by `fetch_rows`, some with a read by `execute`, the others later.
             if number % 3 == 0:
-                assert query(db, "SELECT %s", ("100 %",)) == [("100 %",)]
+                assert fetch_rows(db, "SELECT %s", ("100 %",)) == [("100 %",)]
             elif number % 3 == 1:
                 assert db.execute(text("SELECT '5%'")).scalar_one() == "5%"
 
@@ -107,7 +107,7 @@ def test_a_transaction_without_statements_sends_nothing(engine, messages):
 
 
 def test_an_autocommit_read_is_sent_without_a_transaction(engine, messages):
-    assert transactions.read(autocommit(engine), lambda db: query(db, "SELECT 1", ())) == [(1,)]
+    assert transactions.read(autocommit(engine), lambda db: fetch_rows(db, "SELECT 1", ())) == [(1,)]
     assert messages == ["SELECT 1"]
 
 
@@ -133,7 +133,7 @@ def test_an_error_of_a_deferred_statement_is_raised_by_the_commit_and_nothing_is
 def test_an_error_of_a_deferred_statement_is_raised_by_the_next_read(engine):
     def work(db: Connection) -> None:
         defer(db, "SELECT 1 / %s", (0,))
-        query(db, "SELECT 1", ())
+        fetch_rows(db, "SELECT 1", ())
 
     with pytest.raises(DBAPIError, match="division by zero"):
         transactions.run(engine, work)
@@ -146,7 +146,7 @@ def test_deferred_statements_of_failed_work_are_never_sent(engine, messages):
 
     with pytest.raises(RuntimeError):
         transactions.run(engine, work)
-    transactions.run(engine, lambda db: query(db, "SELECT 1", ()))
+    transactions.run(engine, lambda db: fetch_rows(db, "SELECT 1", ()))
     assert not any("INSERT" in message for message in messages)
     assert stored_rows(engine) == []
 
@@ -192,14 +192,14 @@ def test_a_statement_pipelined_after_a_lock_reads_what_the_lock_holder_committed
 
     def work(db: Connection) -> list[tuple[int, ...]]:
         defer(db, f"SELECT n FROM {table_name} FOR UPDATE", ())
-        return query(db, f"SELECT n FROM {table_name}", ())
+        return fetch_rows(db, f"SELECT n FROM {table_name}", ())
 
     with engine.begin() as holder:
         holder.execute(text(f"UPDATE {table_name} SET n = 2"))
         rows = waiter.submit(transactions.run, engine, work)
         waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s"
         pattern = (f"%FOR UPDATE; SELECT n FROM {table_name}%",)
-        while transactions.read(autocommit(engine), lambda db: query(db, waits, pattern)) == [(0,)]:
+        while transactions.read(autocommit(engine), lambda db: fetch_rows(db, waits, pattern)) == [(0,)]:
             time.sleep(0.01)
     assert rows.result() == [(2,)]
     with engine.begin() as db:
@@ -214,8 +214,8 @@ def test_work_is_retried_after_its_connection_is_lost_before_the_commit(engine):
     def work(db: Connection) -> list[tuple[int, ...]]:
         attempts.append(1)
         if len(attempts) == 1:
-            query(db, "SELECT pg_terminate_backend(pg_backend_pid())", ())
-        return query(db, "SELECT 17", ())
+            fetch_rows(db, "SELECT pg_terminate_backend(pg_backend_pid())", ())
+        return fetch_rows(db, "SELECT 17", ())
 
     assert transactions.run(engine, work) == [(17,)]
 
@@ -243,7 +243,7 @@ class TestPrepared:
 
     def test_the_name_of_a_prepared_statement_describes_it(self, engine, messages):
         transactions.run(engine, lambda db: defer(db, ADD_PREPARED, (1, "one")))
-        read_autocommit(engine, lambda db: query(db, FIND, ([1], "t", 1)))
+        read_autocommit(engine, lambda db: fetch_rows(db, FIND, ([1], "t", 1)))
         assert "PREPARE insert_seen_1 AS INSERT INTO seen" in messages[0]
         assert "; EXECUTE select_seen_2 (" in messages[1]
 
@@ -255,7 +255,7 @@ class TestPrepared:
             ([2], "t%", [(2, "t2", "100 %")]),
             ([1], "x", []),
         ]:
-            rows = read_autocommit(engine, lambda db, values=(numbers, pattern, 1): query(db, FIND, values))
+            rows = read_autocommit(engine, lambda db, values=(numbers, pattern, 1): fetch_rows(db, FIND, values))
             assert rows == expected_rows
         # One for a list of one value, and one for an empty list.
         assert count_prepared(messages) == 2
@@ -264,7 +264,7 @@ class TestPrepared:
         transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(20)])
         # Sizes of lists, each with the number of statements that are prepared by then.
         for size, expected_count in [(2, 1), (4, 1), (3, 1), (5, 2), (16, 2)]:
-            rows = read_autocommit(engine, lambda db, size=size: query(db, FIND, (list(range(size)), "t", 16)))
+            rows = read_autocommit(engine, lambda db, size=size: fetch_rows(db, FIND, (list(range(size)), "t", 16)))
             assert [row[0] for row in rows] == list(range(size))
             assert count_prepared(messages) == expected_count
 
@@ -274,7 +274,7 @@ class TestPrepared:
         has_number = numbers_table.c.n == func.any(cast(bindparam("numbers"), ARRAY(Integer)))
         statement = compile_statement(select(numbers_table.c.n).where(has_number).order_by(numbers_table.c.n))
         for numbers in ([0, 1], [2, 3, 4]):
-            rows = read_autocommit(engine, lambda db, numbers=numbers: query(db, statement, {"numbers": numbers}))
+            rows = read_autocommit(engine, lambda db, numbers=numbers: fetch_rows(db, statement, {"numbers": numbers}))
             assert [row[0] for row in rows] == numbers
         assert count_prepared(messages) == 1
 
@@ -285,7 +285,7 @@ class TestPrepared:
     )
     def test_statements_about_many_records_are_not_prepared(self, engine, messages, numbers, limit):
         transactions.run(engine, lambda db: [defer(db, ADD, (number, "t")) for number in range(5)])
-        rows = read_autocommit(engine, lambda db: query(db, FIND, (numbers, "t", limit)))
+        rows = read_autocommit(engine, lambda db: fetch_rows(db, FIND, (numbers, "t", limit)))
         assert rows == [(numbers[0], "t", "100 %")]
         assert count_prepared(messages) == 0
 
@@ -293,7 +293,7 @@ class TestPrepared:
         statement = Prepared("SELECT %s::int[], 3 = ANY(%s::int[])")
         for returned_list, any_list in [([7], [1, 3]), ([7], [1, 2]), ([7, 7], [3])]:
             values = (returned_list, any_list)
-            rows = read_autocommit(engine, lambda db, values=values: query(db, statement, values))
+            rows = read_autocommit(engine, lambda db, values=values: fetch_rows(db, statement, values))
             # A padded list would be returned with more numbers.
             assert rows == [(returned_list, 3 in any_list)]
             assert count_prepared(messages) == 1
@@ -302,18 +302,18 @@ class TestPrepared:
         statement = Prepared("SELECT %(n)s + 1, CAST(%(t)s AS text) || '%%', %(n)s * 2")
         for number in (1, 2):
             parameters = {"t": "x", "n": number}
-            rows = transactions.run(engine, lambda db, parameters=parameters: query(db, statement, parameters))
+            rows = transactions.run(engine, lambda db, parameters=parameters: fetch_rows(db, statement, parameters))
             assert rows == [(number + 1, "x%", number * 2)]
 
     def test_a_statement_is_prepared_again_after_an_error_of_an_earlier_statement(self, engine, messages):
         def work(db: Connection) -> None:
             defer(db, "SELECT 1 / %s", (0,))
-            query(db, FIND, ([1], "t", 1))
+            fetch_rows(db, FIND, ([1], "t", 1))
 
         for _ in range(2):
             with pytest.raises(DBAPIError, match="division by zero"):
                 transactions.run(engine, work)
-        assert transactions.run(engine, lambda db: query(db, FIND, ([1], "t", 1))) == []
+        assert transactions.run(engine, lambda db: fetch_rows(db, FIND, ([1], "t", 1))) == []
         # Twice in vain, and once with success.
         assert count_prepared(messages) == 3
 
@@ -338,7 +338,7 @@ class TestPrepared:
     @pytest.mark.parametrize("run", [transactions.run, read_autocommit], ids=["transaction", "autocommit"])
     def test_a_prepared_statement_survives_a_change_of_the_type_of_a_column(self, engine, run):
         def find(db: Connection) -> list[tuple[Any, ...]]:
-            return query(db, FIND, ([1], "%", 1))
+            return fetch_rows(db, FIND, ([1], "%", 1))
 
         transactions.run(engine, lambda db: defer(db, ADD, (1, "7")))
         assert run(engine, find) == [(1, "7", "100 %")]
@@ -348,7 +348,7 @@ class TestPrepared:
 
     def test_plans_are_discarded_after_an_interval(self, engine, messages, monkeypatch):
         def find(db: Connection) -> list[tuple[Any, ...]]:
-            return query(db, FIND, ([1], "t", 1))
+            return fetch_rows(db, FIND, ([1], "t", 1))
 
         monkeypatch.setattr("persistence.prepared_statements.PLANS_KEPT_SECONDS", 1e9)
         # The first read may still discard plans by the usual interval.
@@ -366,7 +366,7 @@ class TestPrepared:
     def test_a_vacuum_is_sent_separately_from_other_statements(self, engine, messages, monkeypatch):
         # Each statement discards plans, but PostgreSQL refuses a VACUUM that is sent together with another statement.
         monkeypatch.setattr("persistence.prepared_statements.PLANS_KEPT_SECONDS", 0.0)
-        read_autocommit(engine, lambda db: query(db, FIND, ([1], "t", 1)))
+        read_autocommit(engine, lambda db: fetch_rows(db, FIND, ([1], "t", 1)))
         read_autocommit(engine, lambda db: db.execute(text("VACUUM seen")))
         assert messages[-1] == "VACUUM seen"
 
@@ -374,6 +374,6 @@ class TestPrepared:
         # The session runs in process 1, not in the one that the client is connected to.
         monkeypatch.setattr("persistence.engine._SESSION", "SELECT 'on', 1, false")
         engine = create_engine(settings.database_url, threads=1)
-        assert transactions.run(engine, lambda db: query(db, Prepared("SELECT 1 + %s"), (1,))) == [(2,)]
+        assert transactions.run(engine, lambda db: fetch_rows(db, Prepared("SELECT 1 + %s"), (1,))) == [(2,)]
         assert count_prepared(messages) == 0
         engine.dispose()

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 
 from persistence import transactions
-from persistence.connections import defer, query
+from persistence.connections import defer, fetch_rows
 from persistence.engine import autocommit, create_engine
 from tests.builders import pooler
 from tests.processes.loyalty import Server, environment, invoke
@@ -46,8 +46,10 @@ def pooler_engine(pooler_url: str) -> Iterator[Engine]:
 def test_each_transaction_has_the_settings_of_its_client(pooler_engine: Engine) -> None:
     # The last one is the setting of the engine; the product sets the others for all engines.
     session_settings = [("UTC", "off", "12345ms")]
-    assert transactions.run(pooler_engine, lambda db: query(db, SETTINGS_QUERY, ())) == session_settings
-    assert transactions.read(autocommit(pooler_engine), lambda db: query(db, SETTINGS_QUERY, ())) == session_settings
+    assert transactions.run(pooler_engine, lambda db: fetch_rows(db, SETTINGS_QUERY, ())) == session_settings
+    assert (
+        transactions.read(autocommit(pooler_engine), lambda db: fetch_rows(db, SETTINGS_QUERY, ())) == session_settings
+    )
     assert (
         transactions.run(pooler_engine, lambda db: [tuple(row) for row in db.execute(text(SETTINGS_QUERY))])
         == session_settings
@@ -56,7 +58,7 @@ def test_each_transaction_has_the_settings_of_its_client(pooler_engine: Engine) 
 
 def test_clients_with_different_settings_do_not_affect_each_other(pooler_engine: Engine, pooler_url: str) -> None:
     def lock_timeout_of(engine: Engine) -> str:
-        [(_, _, lock_timeout)] = transactions.run(engine, lambda db: query(db, SETTINGS_QUERY, ()))
+        [(_, _, lock_timeout)] = transactions.run(engine, lambda db: fetch_rows(db, SETTINGS_QUERY, ()))
         return lock_timeout
 
     engine_with_other_settings = create_engine(pooler_url, threads=1, lock_timeout_ms=777)
@@ -71,7 +73,7 @@ def test_statements_end_at_their_time_limit(pooler_engine: Engine, is_read: bool
     run, engine = (transactions.read, autocommit(pooler_engine)) if is_read else (transactions.run, pooler_engine)
     with pytest.raises(OperationalError, match="statement timeout"):
         run(engine, lambda db: db.execute(text("SELECT pg_sleep(60)")).all())
-    assert run(engine, lambda db: query(db, "SELECT 1", ())) == [(1,)]
+    assert run(engine, lambda db: fetch_rows(db, "SELECT 1", ())) == [(1,)]
 
 
 def test_more_clients_than_connections_are_served(pooler_engine: Engine) -> None:
@@ -80,8 +82,8 @@ def test_more_clients_than_connections_are_served(pooler_engine: Engine) -> None
 
         def work(db) -> int:
             defer(db, "SELECT set_config('loyalty.mine', %s, true)", (str(number),))
-            query(db, "SELECT pg_sleep(0.002)", ())
-            [(setting,)] = query(db, "SELECT current_setting('loyalty.mine')::int", ())
+            fetch_rows(db, "SELECT pg_sleep(0.002)", ())
+            [(setting,)] = fetch_rows(db, "SELECT current_setting('loyalty.mine')::int", ())
             return setting
 
         return transactions.run(pooler_engine, work)
