@@ -108,10 +108,10 @@ def report_tag_total(call: Call, query: Mapping[str, Any]) -> Decimal:
 
 
 @operation("reportLedgerAccountTotals", response=received_points_response)
-def report_ledger_account_totals(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> wallets.Received:
+def report_ledger_account_totals(call: Call, account: LedgerAccount, query: Mapping[str, Any]) -> wallets.MintTotals:
     """The amount minted in an account, and the number of members who received it."""
     date_range = _range(call, query)
-    return wallets.find_received(
+    return wallets.find_mint_totals(
         call.db, _organization_id(call), date_range.begin, date_range.end, account.ledger_account_id
     )
 

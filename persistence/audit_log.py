@@ -168,15 +168,18 @@ def add_entries(
     after its member was erased. If all entries are about points, the statement is deferred.
     """
     entity_types = {entry.entity_type for _, entry in entries}
-    rows = [
-        {name: getattr(part, name) for part in (origin, entry) for name in part.__slots__} for origin, entry in entries
-    ]
+    rows = [{**_fields(origin), **_fields(entry)} for origin, entry in entries]
     common = {"organization_id": organization_id, "created_at": now, "test_clock": test_clock}
     values = {**common, "entries": as_json(rows)}
     if entity_types == {_POINTS}:
         defer(db, _ADD, values)
         return False
-    return bool(fetch_rows(db, _ADD, values)[0][0])
+    [(names_erased_member,)] = fetch_rows(db, _ADD, values)
+    return bool(names_erased_member)
+
+
+def _fields(part: Origin | NewEntry) -> dict[str, Any]:
+    return {name: getattr(part, name) for name in fields_of(type(part))}
 
 
 def has_entry(db: Connection, organization_id: int, entity_type: str, entity_id: str) -> bool:
@@ -233,4 +236,7 @@ def find_chain_head(db: Connection, organization_id: int) -> tuple[int, str] | N
         "WHERE organization_id = :organization_id ORDER BY seal_number DESC LIMIT 1"
     )
     row = db.execute(statement, {"organization_id": organization_id}).one_or_none()
-    return None if row is None else (row[0], row[1])
+    if row is None:
+        return None
+    seal_number, seal_hash = row
+    return seal_number, seal_hash

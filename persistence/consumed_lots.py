@@ -1,6 +1,6 @@
 """The lots from which transactions took points, for explanations of the transactions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlalchemy import Connection
@@ -32,21 +32,19 @@ def with_consumed_lots(db: Connection, organization_id: int, rows: Sequence[Tran
         for row in rows
         if row.wallet_id is not None and not row.is_overdraft
     ]
-    consumed: dict[tuple[int, int], list[tuple[int, ConsumedLot]]] = {}
+    # By transaction and wallet: the first of the lots, and the number of all of them.
+    first_lots: dict[tuple[int, int], list[ConsumedLot]] = {}
+    totals: dict[tuple[int, int], int] = {}
     for transaction_id, wallet_id, total, *lot in db.exec_driver_sql(
         _CONSUMED, (as_json(pairs), organization_id, MAX_LISTED)
     ):
-        consumed.setdefault((transaction_id, wallet_id), []).append((total, ConsumedLot(*lot)))
+        first_lots.setdefault((transaction_id, wallet_id), []).append(ConsumedLot(*lot))
+        totals[transaction_id, wallet_id] = total
 
     def lots_of(row: TransactionRow) -> ConsumedLots:
         if row.wallet_id is None or row.is_overdraft:
             return ConsumedLots(0, ())
-        return _consumed_lots(consumed.get((row.ledger_transaction_id, row.wallet_id), ()))
+        pair = (row.ledger_transaction_id, row.wallet_id)
+        return ConsumedLots(totals.get(pair, 0), tuple(first_lots.get(pair, ())))
 
     return [replace(row, lots=lots_of(row)) for row in rows]
-
-
-def _consumed_lots(rows: Iterable[tuple[int, ConsumedLot]]) -> ConsumedLots:
-    """The lots of the rows; each row has the number of all consumed lots, though only the first ones are read."""
-    listed = list(rows)
-    return ConsumedLots(listed[0][0] if listed else 0, tuple(lot for _, lot in listed))

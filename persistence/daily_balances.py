@@ -6,7 +6,7 @@ from decimal import Decimal
 from sqlalchemy import Connection
 
 from domain.calendar import start_of_day
-from domain.ledger.records import LedgerAccount
+from domain.ledger.records import MINT, PENDING, LedgerAccount
 from domain.ledger.views import DailyBalance, WalletView
 from domain.organizations import Organization
 from persistence.rows import as_json
@@ -16,7 +16,7 @@ _ZERO = Decimal(0)
 # An expiry counts from its own date, even if it was posted later or is not posted yet. Points that expired while a hold
 # reserved them count as expired from the end of the hold; points that waited count from when they are available. Days
 # are numbered from 1, by their first moments; the number 0 has the sum of all movements before the first day.
-_CHANGES = """
+_CHANGES = f"""
 SELECT ledger_account_id,
     width_bucket(moment, CAST(%s AS timestamptz[])) AS day_number,
     sum(amount)
@@ -39,7 +39,7 @@ FROM (
     JOIN jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint, ended timestamptz) USING (ledger_account_id)
     JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
     JOIN ledger_lots l USING (organization_id, ledger_lot_id)
-    WHERE t.organization_id = %s AND t.from_wallet_id = %s AND t.status = 0
+    WHERE t.organization_id = %s AND t.from_wallet_id = %s AND t.status = {PENDING}
         AND greatest(t.held_until, least(l.expires_at, greatest(p.ended, l.kept_until))) <= CAST(%s AS timestamptz)
         AND t.held_until IS NOT NULL
     UNION ALL
@@ -48,7 +48,7 @@ FROM (
     CROSS JOIN LATERAL (VALUES (t.amount, t.available_at),
         (-t.amount, greatest(coalesce(t.pending_expires_at, t.policy_expires_at), t.available_at))
     ) AS change(amount, moment)
-    WHERE t.organization_id = %s AND t.to_wallet_id = %s AND t.status = 0 AND t.transaction_type = 1
+    WHERE t.organization_id = %s AND t.to_wallet_id = %s AND t.status = {PENDING} AND t.transaction_type = {MINT}
         AND t.available_at <= CAST(%s AS timestamptz) AND change.moment <= CAST(%s AS timestamptz)
         AND (change.amount > 0 OR coalesce(t.pending_expires_at, t.policy_expires_at) IS NOT NULL)
 ) changes
@@ -71,14 +71,14 @@ def find(
     Days end at midnight in the organization's time zone. `views` are the balances now, `accounts` their accounts by id.
     """
     organization_id, wallet_id, zone = organization.organization_id, views[0].wallet_id, organization.zone
-    tracked = [view for view in views if accounts[view.ledger_account_id].point_tracking_enabled]
+    tracked_views = [view for view in views if accounts[view.ledger_account_id].point_tracking_enabled]
     idle_policies = as_json(
         [
             {
                 "ledger_account_id": view.ledger_account_id,
                 "ended": accounts[view.ledger_account_id].end_of_idle_balance(view, zone) or "infinity",
             }
-            for view in tracked
+            for view in tracked_views
         ]
     )
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]

@@ -51,10 +51,10 @@ def distribute(engine: Engine, shards: int) -> list[str]:
         # If this were on, the tables that refer to users would have to be distributed together with users.
         db.execute(text("SET LOCAL citus.enable_local_reference_table_foreign_keys = off"))
         distributed_names = set(db.execute(text("SELECT CAST(table_name AS text) FROM citus_tables")).scalars())
-        undistributed = [table for table in metadata.sorted_tables if table.name not in distributed_names]
-        of_organizations = [table for table in undistributed if is_distributed(table)]
-        everywhere = [table for table in undistributed if table in _ON_EVERY_NODE]
-        tables = [*of_organizations, *everywhere]
+        remaining_tables = [table for table in metadata.sorted_tables if table.name not in distributed_names]
+        of_organizations = [table for table in remaining_tables if is_distributed(table)]
+        tables_on_every_node = [table for table in remaining_tables if table in _ON_EVERY_NODE]
+        tables = [*of_organizations, *tables_on_every_node]
         # A distributed table can refer only to a table that is already on every node: these keys are added at the end.
         foreign_keys = [key for table in of_organizations for key in _references_to_every_node(table)]
         for key in foreign_keys:
@@ -62,7 +62,7 @@ def distribute(engine: Engine, shards: int) -> list[str]:
         with _without_triggers(db, tables):
             for table in of_organizations:
                 _distribute(db, table, shards)
-            for table in everywhere:
+            for table in tables_on_every_node:
                 db.execute(text("SELECT create_reference_table(:name)"), {"name": table.name})
             for table in tables:
                 # The coordinator still has the rows that were moved, but no query sees them.

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
+from domain.ledger.records import PENDING
 from domain.members import Member
 from persistence.erased_rows import ERASED_CODE, ErasingProgress, emptying_assignments, erase_page
 from persistence.rows import as_json, columns_of
@@ -74,9 +75,9 @@ _OWN_RECORDS = (
     UPDATE ledger_transactions t SET {emptying_assignments(ledger_transactions, "t")}
     FROM (
         SELECT p.ledger_transaction_id FROM ledger_transactions p
-            WHERE p.organization_id = :o AND p.from_wallet_id = :w AND p.status = 0
+            WHERE p.organization_id = :o AND p.from_wallet_id = :w AND p.status = {PENDING}
         UNION SELECT p.ledger_transaction_id FROM ledger_transactions p
-            WHERE p.organization_id = :o AND p.to_wallet_id = :w AND p.status = 0
+            WHERE p.organization_id = :o AND p.to_wallet_id = :w AND p.status = {PENDING}
     ) own
     WHERE t.organization_id = :o AND t.ledger_transaction_id = own.ledger_transaction_id
     """,
@@ -157,7 +158,8 @@ def erase(db: Connection, member: Member, pseudonym: str, now: datetime, seconds
     """Erase a locked member; its rows that are not erased after `seconds` are left to `claim_unfinished`."""
     end = time.monotonic() + seconds
     parameters = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id, "now": now}
-    referral_codes = {row[0]: row[1] for row in db.execute(text(_REPLACE_REFERRAL_CODES), parameters)}
+    replaced_codes = db.execute(text(_REPLACE_REFERRAL_CODES), parameters)
+    referral_codes = dict(map(tuple, replaced_codes))
     for statement in _OWN_RECORDS:
         db.execute(text(statement), parameters)
     emptied_ids = set(db.execute(text(_EMPTY_ENTRIES), parameters).scalars())
@@ -167,9 +169,9 @@ def erase(db: Connection, member: Member, pseudonym: str, now: datetime, seconds
         emptied_ids.update(emptied_ids_of_page)
         if time.monotonic() >= end:
             break
-    erased = Member(*db.execute(text(_ERASE_MEMBER), {**parameters, "pseudonym": pseudonym}).one())
-    store_progress(db, erased, progress)
-    return Erasing(erased, sorted(emptied_ids), progress is None)
+    erased_member = Member(*db.execute(text(_ERASE_MEMBER), {**parameters, "pseudonym": pseudonym}).one())
+    store_progress(db, erased_member, progress)
+    return Erasing(erased_member, sorted(emptied_ids), progress is None)
 
 
 def store_progress(db: Connection, member: Member, progress: ErasingProgress | None) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from domain.ledger.expiring import expiring_points
 from domain.ledger.lots import end_of_lot
-from domain.ledger.records import LedgerAccount
+from domain.ledger.records import PENDING, LedgerAccount
 from domain.ledger.views import WalletView
 from domain.organizations import Organization
 from persistence.connections import fetch_rows
@@ -17,7 +17,7 @@ from persistence.rows import as_json
 
 # A lot expires at its own date, or earlier with the idle balance (`until`), but then not before its `kept_until`.
 # Points that were reserved by a hold that has ended belong to their lot again.
-_EXPIRING = """
+_EXPIRING = f"""
 SELECT wallet_id, ledger_account_id, expires_at, sum(amount) FROM (
     SELECT p.wallet_id, p.ledger_account_id, least(l.expires_at, greatest(p.until, l.kept_until)) AS expires_at,
         l.remaining AS amount
@@ -30,7 +30,7 @@ SELECT wallet_id, ledger_account_id, expires_at, sum(amount) FROM (
     JOIN ledger_transactions t ON t.from_wallet_id = p.wallet_id AND t.ledger_account_id = p.ledger_account_id
     JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
     JOIN ledger_lots l USING (organization_id, ledger_lot_id)
-    WHERE t.organization_id = %(organization_id)s AND t.status = 0 AND t.held_until <= %(now)s
+    WHERE t.organization_id = %(organization_id)s AND t.status = {PENDING} AND t.held_until <= %(now)s
         AND l.created_at <= %(known_at)s
 ) lots
 WHERE expires_at > %(now)s AND expires_at < 'infinity' GROUP BY 1, 2, 3

@@ -13,6 +13,7 @@ from domain.exports import LEDGER_ACCOUNT_ID, MEMBER_ID
 from domain.imports.export_keys import BALANCE_PATTERN
 from domain.ledger.expiry import IdlePolicy
 from domain.ledger.lots import end_of_lot
+from domain.ledger.records import MINT, PENDING, SETTLED
 from domain.members import Member
 from persistence import idle_balances, organizations
 from persistence.connections import fetch_rows, stream
@@ -71,7 +72,7 @@ FROM (
         FROM ledger_transactions t
         JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
         JOIN ledger_lots l USING (organization_id, ledger_lot_id)
-        WHERE organization_id = %(organization_id)s AND t.from_wallet_id = ANY(%(wallet_ids)s) AND t.status = 0
+        WHERE organization_id = %(organization_id)s AND t.from_wallet_id = ANY(%(wallet_ids)s) AND t.status = {PENDING}
             AND t.held_until <= %(now)s
         UNION ALL
         SELECT organization_id, wallet_id, ledger_account_id,
@@ -82,8 +83,8 @@ FROM (
                 sum(t.amount) OVER (PARTITION BY t.to_wallet_id, t.ledger_account_id
                     ORDER BY t.available_at, t.ledger_transaction_id) AS total
             FROM ledger_transactions t
-            WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s) AND t.status = 0
-                AND t.transaction_type = 1 AND t.available_at <= %(now)s
+            WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s)
+                AND t.status = {PENDING} AND t.transaction_type = {MINT} AND t.available_at <= %(now)s
         ) t
         JOIN ledger_accounts a USING (organization_id, ledger_account_id)
         JOIN ledger_balances b USING (organization_id, wallet_id, ledger_account_id)
@@ -99,7 +100,7 @@ FROM (
         SELECT b.current_balance + greatest(coalesce(sum(t.amount), 0) - b.current_overdraft_balance, 0) AS amount
         FROM ledger_transactions t
         WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = b.wallet_id
-            AND t.ledger_account_id = b.ledger_account_id AND t.status = 0 AND t.transaction_type = 1
+            AND t.ledger_account_id = b.ledger_account_id AND t.status = {PENDING} AND t.transaction_type = {MINT}
             AND t.available_at <= %(now)s
     ) free
     WHERE b.organization_id = %(organization_id)s AND b.wallet_id = ANY(%(wallet_ids)s) AND free.amount > 0
@@ -109,7 +110,7 @@ FROM (
         NULL, 0, NULL
     FROM ledger_transactions t
     WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s)
-        AND t.transaction_type = 1 AND (t.status = 1 OR t.status = 0 AND t.available_at <= %(now)s)
+        AND t.transaction_type = {MINT} AND (t.status = {SETTLED} OR t.status = {PENDING} AND t.available_at <= %(now)s)
     GROUP BY t.organization_id, t.to_wallet_id, t.ledger_account_id, earned_at
     HAVING sum({_EARNED}) > 0
     UNION ALL
@@ -118,7 +119,7 @@ FROM (
         t.available_at, 0, NULL
     FROM ledger_transactions t
     WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s)
-        AND t.transaction_type = 1 AND t.status = 0 AND t.available_at > %(now)s
+        AND t.transaction_type = {MINT} AND t.status = {PENDING} AND t.available_at > %(now)s
     GROUP BY t.organization_id, t.to_wallet_id, t.ledger_account_id, ends_at, earned_at, t.available_at
 ) held
 JOIN ledger_accounts a USING (organization_id, ledger_account_id)
@@ -130,10 +131,10 @@ ORDER BY wallet_id, ledger_account_id, held.available_at NULLS FIRST, held.earne
 
 # The first mint of each balance that was imported from an export of another organization. The pattern finds the key of
 # the account in a systemUniqueKey that an export has generated.
-_IMPORTED = """
+_IMPORTED = f"""
 SELECT DISTINCT ON (t.to_wallet_id, t.ledger_account_id) t.to_wallet_id, t.ledger_account_id, t.system_unique_key
 FROM ledger_transactions t
-WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s) AND t.transaction_type = 1
+WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s) AND t.transaction_type = {MINT}
     AND substring(t.system_unique_key FROM %(pattern)s) NOT IN (
         SELECT ledger_account_key::text FROM ledger_accounts WHERE organization_id = %(organization_id)s
     )

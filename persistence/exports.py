@@ -105,8 +105,8 @@ def forget_rows(db: Connection, organization_id: int, now: datetime) -> None:
 
 def expire(db: Connection, now: datetime, limit: int) -> int:
     """Let at most `limit` exports expire whose rows were kept long enough; returns the number of these exports."""
-    expired = 0
+    expired_count = 0
     for organization_id, export_ids in fetch_rows(db, _OLD, (now - ROWS_KEPT_FOR, limit)):
         values = {"organization_id": organization_id, "export_ids": export_ids, "now": now}
-        expired += db.exec_driver_sql(_EXPIRE, values).rowcount
-    return expired
+        expired_count += db.exec_driver_sql(_EXPIRE, values).rowcount
+    return expired_count

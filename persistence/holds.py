@@ -69,7 +69,7 @@ def find_hold_states(
         .join(reverts, onclause=_t.c.organization_id == organization_id)
         .where(_t.c.organization_id == organization_id, _t.c.ledger_transaction_id.in_(transaction_ids))
     )
-    return {row[0]: HoldState(*row[1:]) for row in db.execute(statement)}
+    return {transaction_id: HoldState(*state) for transaction_id, *state in db.execute(statement)}
 
 
 def find_holding_records(

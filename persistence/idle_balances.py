@@ -40,9 +40,9 @@ ORDER BY b.wallet_id, b.ledger_account_id LIMIT %(limit)s
 """
 
 _NEXT_IDLE = f"""
-SELECT p.ledger_account_id, i.begins FROM jsonb_to_recordset(%(policies)s::jsonb) AS {POLICIES}
+SELECT p.ledger_account_id, i.start FROM jsonb_to_recordset(%(policies)s::jsonb) AS {POLICIES}
 CROSS JOIN LATERAL (
-    SELECT DISTINCT {IDLE_SINCE} AS begins FROM ledger_balances b
+    SELECT DISTINCT {IDLE_SINCE} AS start FROM ledger_balances b
     WHERE b.organization_id = %(organization_id)s AND b.ledger_account_id = p.ledger_account_id
         AND b.current_balance > b.pending_debit_balance
         AND {IDLE_SINCE} > p.since AND {IDLE_SINCE} <= p.until
@@ -87,8 +87,8 @@ def find_wallets_past_idle_end(
     while len(wallets) < limit:
         after_balance = {"after_wallet_id": after_wallet_id, "after_account_id": after_account_id}
         balances = fetch_rows(db, _NEXT_UNCERTAIN, values | after_balance)
-        for wallet_id, ledger_account_id, begin in balances:
-            end = policies[ledger_account_id].end(begin, None)
+        for wallet_id, ledger_account_id, start in balances:
+            end = policies[ledger_account_id].end(start, None)
             if end is not None and end <= now:
                 wallets.add(wallet_id)
         if len(balances) < _IDLE_AT_ONCE:
@@ -107,18 +107,18 @@ def find_first_idle_end(
     first, limit, rows = None, _FEW_IDLE, policy_rows(policies, after, until)
     while rows:
         values = {"organization_id": organization.organization_id, "policies": as_json(rows), "limit": limit}
-        begins: dict[int, list[datetime]] = {}
-        for ledger_account_id, begin in fetch_rows(db, _NEXT_IDLE, values):
-            begins.setdefault(ledger_account_id, []).append(begin)
-            end = policies[ledger_account_id].end(begin, None)
+        starts: dict[int, list[datetime]] = {}
+        for ledger_account_id, start in fetch_rows(db, _NEXT_IDLE, values):
+            starts.setdefault(ledger_account_id, []).append(start)
+            end = policies[ledger_account_id].end(start, None)
             if end is not None and after < end <= until:
                 first = until = end
-        # Continue with accounts that have further begins, as a period that begins later may end earlier.
+        # Continue with accounts that have further starts, as a period that begins later may end earlier.
         unread = {
-            account_id: policies[account_id] for account_id, begins_read in begins.items() if len(begins_read) == limit
+            account_id: policies[account_id] for account_id, starts_read in starts.items() if len(starts_read) == limit
         }
         rows = policy_rows(unread, after, until if first is None else first - _INSTANT)
-        rows = [{**row, "since": begins[row["ledger_account_id"]][-1]} for row in rows]
+        rows = [{**row, "since": starts[row["ledger_account_id"]][-1]} for row in rows]
         rows, limit = [row for row in rows if row["since"] < row["until"]], _IDLE_AT_ONCE
     return first
 
@@ -128,15 +128,19 @@ def policy_rows(policies: Mapping[int, IdlePolicy], after: datetime, until: date
 
     Idle periods that end after `after`, up to `until`, have begun after `since`, up to `until`.
     """
-    return [
-        {
-            "ledger_account_id": ledger_account_id,
-            "counts_activities": policy.activities is not None,
-            "since": policy.bounds_of_start(after)[0],
-            "until": policy.bounds_of_start(until)[1],
-        }
-        for ledger_account_id, policy in policies.items()
-    ]
+    rows = []
+    for ledger_account_id, policy in policies.items():
+        since, _ = policy.bounds_of_start(after)
+        _, last_start = policy.bounds_of_start(until)
+        rows.append(
+            {
+                "ledger_account_id": ledger_account_id,
+                "counts_activities": policy.activities is not None,
+                "since": since,
+                "until": last_start,
+            }
+        )
+    return rows
 
 
 def find_last_dates(

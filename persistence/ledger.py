@@ -56,7 +56,7 @@ def find_keys_of_accounts(
             ledger_accounts.c.ledger_account_id.in_(ledger_account_ids),
         )
     )
-    return {row[0]: (row[1], row[2]) for row in db.execute(statement)}
+    return {account_id: (ledger_key, account_key) for account_id, ledger_key, account_key in db.execute(statement)}
 
 
 def find_issued_amounts(
@@ -78,7 +78,7 @@ def find_issued_amounts(
         .where(supplies.c.organization_id == organization_id, supplies.c.ledger_account_id.in_(ledger_account_ids))
         .group_by(supplies.c.ledger_account_id)
     )
-    return {row[0]: row[1] for row in db.execute(statement)}
+    return dict(map(tuple, db.execute(statement)))
 
 
 def add_account(db: Connection, ledger: Ledger, values: Mapping[str, Any], now: datetime) -> LedgerAccount:

@@ -6,12 +6,13 @@ of the ledgers, even while other transactions post.
 
 from sqlalchemy import Connection, text
 
+from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, SETTLED
 from persistence.record_checks.forms import OF
 
 # Mints that are not available yet: they count as issued, but are in no balance.
 _WAITING = f"""
 SELECT t.organization_id, t.ledger_account_id, t.amount FROM ledger_transactions t
-WHERE {OF.format("t")} AND t.status = 0 AND t.transaction_type = 1
+WHERE {OF.format("t")} AND t.status = {PENDING} AND t.transaction_type = {MINT}
     AND (t.available_at IS NOT NULL OR t.available_on IS NOT NULL)
 """
 
@@ -29,7 +30,7 @@ FROM ledger_transactions t LEFT JOIN (
     SELECT e.organization_id, e.ledger_transaction_id, sum(e.amount) FILTER (WHERE e.amount > 0) AS amount
     FROM ledger_entries e WHERE {OF.format("e")} GROUP BY e.organization_id, e.ledger_transaction_id
 ) moved USING (organization_id, ledger_transaction_id)
-WHERE {OF.format("t")} AND t.status = 1 AND coalesce(moved.amount, 0) <> t.amount
+WHERE {OF.format("t")} AND t.status = {SETTLED} AND coalesce(moved.amount, 0) <> t.amount
 """
 
 _WRONG_PLACE = f"""
@@ -158,7 +159,7 @@ SELECT l.organization_id, format('lot %s of wallet %s, account %s: has %s left o
 FROM ledger_lots l LEFT JOIN (
     SELECT u.organization_id, u.ledger_lot_id, sum(u.amount) AS amount
     FROM ledger_lot_uses u JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
-    WHERE {OF.format("u")} AND t.status <> 2 GROUP BY u.organization_id, u.ledger_lot_id
+    WHERE {OF.format("u")} AND t.status <> {REVERTED} GROUP BY u.organization_id, u.ledger_lot_id
 ) used USING (organization_id, ledger_lot_id)
 WHERE {OF.format("l")} AND l.remaining <> l.amount - coalesce(used.amount, 0)
 """
@@ -175,7 +176,7 @@ FROM (SELECT * FROM ledger_balances b WHERE {OF.format("b")}) b FULL JOIN (
         FROM ledger_transactions t
         CROSS JOIN LATERAL (VALUES (t.from_wallet_id, t.amount, 0), (t.to_wallet_id, 0, t.amount))
             AS side(wallet_id, debit, credit)
-        WHERE {OF.format("t")} AND t.status = 0 AND side.wallet_id IS NOT NULL
+        WHERE {OF.format("t")} AND t.status = {PENDING} AND side.wallet_id IS NOT NULL
     ) sides GROUP BY organization_id, wallet_id, ledger_account_id
 ) p USING (organization_id, wallet_id, ledger_account_id)
 WHERE coalesce(b.pending_debit_balance, 0) <> coalesce(p.debit, 0)
@@ -188,15 +189,16 @@ SELECT t.organization_id, format('transaction %s: reverts %s, which has no link 
 FROM ledger_transactions t LEFT JOIN ledger_transactions original ON original.organization_id = t.organization_id
     AND original.ledger_transaction_id = t.reverted_ledger_transaction_id
 WHERE {OF.format("t")} AND t.reverted_ledger_transaction_id IS NOT NULL AND NOT t.is_partial
-    AND (original.reversal_ledger_transaction_id IS DISTINCT FROM t.ledger_transaction_id OR original.status <> 2)
+    AND (original.reversal_ledger_transaction_id IS DISTINCT FROM t.ledger_transaction_id
+        OR original.status <> {REVERTED})
 UNION ALL
 SELECT original.organization_id, format('transaction %s: %s of its %s were clawed back, %s are missing',
     original.ledger_transaction_id, trim_scale(sum(t.amount)), trim_scale(original.given),
     trim_scale(original.missing))
 FROM ledger_transactions t JOIN (
     SELECT o.organization_id, o.ledger_transaction_id, coalesce(o.missing, 0) AS missing,
-        CASE o.transaction_type WHEN 1 THEN coalesce(o.reserved_amount, o.amount) ELSE o.amount END AS given
-    FROM ledger_transactions o WHERE {OF.format("o")} AND o.transaction_type IN (1, 2)
+        CASE o.transaction_type WHEN {MINT} THEN coalesce(o.reserved_amount, o.amount) ELSE o.amount END AS given
+    FROM ledger_transactions o WHERE {OF.format("o")} AND o.transaction_type IN ({MINT}, {BURN})
 ) original ON original.organization_id = t.organization_id
     AND original.ledger_transaction_id = t.reverted_ledger_transaction_id
 WHERE {OF.format("t")} AND t.reverted_ledger_transaction_id IS NOT NULL
@@ -213,8 +215,8 @@ UNION ALL
 SELECT t.organization_id, format('transaction %s: is of type %s and reverts %s', t.ledger_transaction_id,
     t.transaction_type, coalesce(t.reverted_ledger_transaction_id::text, 'nothing'))
 FROM ledger_transactions t
-WHERE {OF.format("t")} AND ((t.transaction_type = 3) <> (t.reverted_ledger_transaction_id IS NOT NULL)
-    OR t.is_partial AND t.transaction_type <> 3)
+WHERE {OF.format("t")} AND ((t.transaction_type = {REVERT}) <> (t.reverted_ledger_transaction_id IS NOT NULL)
+    OR t.is_partial AND t.transaction_type <> {REVERT})
 """
 
 # A mint counts as earned until it is reverted; after a partial revert, only the rest counts.
@@ -225,7 +227,7 @@ FROM (SELECT * FROM ledger_balances b WHERE {OF.format("b")}) b FULL JOIN (
     SELECT t.organization_id, t.to_wallet_id AS wallet_id, t.ledger_account_id,
         sum(coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)) AS earned
     FROM ledger_transactions t
-    WHERE {OF.format("t")} AND t.transaction_type = 1 AND t.status = 1 AND t.to_wallet_id IS NOT NULL
+    WHERE {OF.format("t")} AND t.transaction_type = {MINT} AND t.status = {SETTLED} AND t.to_wallet_id IS NOT NULL
     GROUP BY t.organization_id, t.to_wallet_id, t.ledger_account_id
 ) m USING (organization_id, wallet_id, ledger_account_id)
 WHERE coalesce(b.earned, 0) <> coalesce(m.earned, 0)
@@ -242,12 +244,12 @@ FROM (SELECT * FROM ledger_balances b WHERE {OF.format("b")}) b FULL JOIN (
         FROM ledger_transactions t LEFT JOIN ledger_transactions reversal
             ON reversal.organization_id = t.organization_id
             AND reversal.ledger_transaction_id = t.reversal_ledger_transaction_id
-        WHERE {OF.format("t")} AND t.transaction_type = 2 AND t.fiat_value <> 0
-            AND (t.status = 1 OR reversal.status = 1)
+        WHERE {OF.format("t")} AND t.transaction_type = {BURN} AND t.fiat_value <> 0
+            AND (t.status = {SETTLED} OR reversal.status = {SETTLED})
         UNION ALL
         SELECT t.organization_id, t.to_wallet_id, t.ledger_account_id, -t.fiat_value
         FROM ledger_transactions t
-        WHERE {OF.format("t")} AND t.transaction_type = 3 AND t.status = 1 AND t.fiat_value <> 0
+        WHERE {OF.format("t")} AND t.transaction_type = {REVERT} AND t.status = {SETTLED} AND t.fiat_value <> 0
     ) values_of_burns GROUP BY organization_id, wallet_id, ledger_account_id
 ) f USING (organization_id, wallet_id, ledger_account_id)
 WHERE coalesce(b.total_fiat_value, 0) <> coalesce(f.fiat_value, 0)
@@ -272,11 +274,11 @@ SELECT t.organization_id, format('transaction %s: held %s, of which %s were rele
     trim_scale(coalesce(r.amount, 0)), trim_scale(t.amount))
 FROM ledger_transactions t LEFT JOIN (
     SELECT r.organization_id, r.reverted_ledger_transaction_id AS ledger_transaction_id, sum(r.amount) AS amount
-    FROM ledger_transactions r WHERE {OF.format("r")} AND r.is_partial AND r.status = 2
+    FROM ledger_transactions r WHERE {OF.format("r")} AND r.is_partial AND r.status = {REVERTED}
     GROUP BY r.organization_id, r.reverted_ledger_transaction_id
 ) r USING (organization_id, ledger_transaction_id)
 WHERE {OF.format("t")} AND CASE t.status
-    WHEN 0 THEN t.reserved_amount IS DISTINCT FROM t.amount + coalesce(r.amount, 0)
+    WHEN {PENDING} THEN t.reserved_amount IS DISTINCT FROM t.amount + coalesce(r.amount, 0)
     ELSE t.reserved_amount < t.amount + coalesce(r.amount, 0) END
 """
 
@@ -296,10 +298,10 @@ SELECT t.organization_id, format('transaction %s: %s of it do not count as earne
     trim_scale(coalesce(r.amount, 0) + coalesce(t.missing, 0)))
 FROM ledger_transactions t LEFT JOIN (
     SELECT r.organization_id, r.reverted_ledger_transaction_id AS ledger_transaction_id, sum(r.amount) AS amount
-    FROM ledger_transactions r WHERE {OF.format("r")} AND r.is_partial AND r.status = 1
+    FROM ledger_transactions r WHERE {OF.format("r")} AND r.is_partial AND r.status = {SETTLED}
     GROUP BY r.organization_id, r.reverted_ledger_transaction_id
 ) r USING (organization_id, ledger_transaction_id)
-WHERE {OF.format("t")} AND t.transaction_type = 1 AND t.status = 1
+WHERE {OF.format("t")} AND t.transaction_type = {MINT} AND t.status = {SETTLED}
     AND CASE WHEN t.qualifying_amount IS NULL
         THEN coalesce(t.unearned, 0) NOT BETWEEN coalesce(r.amount, 0) + coalesce(t.missing, 0) AND t.amount
         ELSE coalesce(t.unearned, 0) NOT BETWEEN 0 AND t.qualifying_amount END
@@ -324,7 +326,7 @@ FROM ledger_transactions t WHERE {OF.format("t")} AND least(t.amount, t.qualifyi
 UNION ALL
 SELECT t.organization_id, format('transaction %s: has qualifying points and is no mint', t.ledger_transaction_id)
 FROM ledger_transactions t
-WHERE {OF.format("t")} AND t.qualifying_amount IS NOT NULL AND t.transaction_type <> 1
+WHERE {OF.format("t")} AND t.qualifying_amount IS NOT NULL AND t.transaction_type <> {MINT}
 """
 
 _TOO_FINE = f"""

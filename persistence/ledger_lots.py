@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row
 
 from domain.ledger.expiry import IdlePolicy
 from domain.ledger.lots import ArrivedMint
-from domain.ledger.records import LedgerAccount
+from domain.ledger.records import MINT, PENDING, LedgerAccount
 from domain.ledger.views import ExpiringLots, WaitingLot, WalletLots, WalletView
 from domain.organizations import Organization
 from persistence.connections import fetch_rows
@@ -57,16 +57,16 @@ WHERE l.organization_id = %(organization_id)s AND l.wallet_id = %(wallet_id)s AN
 GROUP BY 1, 2 ORDER BY 2 LIMIT %(limit)s
 """
 
-_IN_HOLDS = """
+_IN_HOLDS = f"""
 SELECT p.ledger_account_id, l.expires_at, l.amount
 FROM jsonb_to_recordset(%(ends)s::jsonb) AS p(ledger_account_id bigint, until timestamptz)
 CROSS JOIN LATERAL (
-    SELECT {expires_at} AS expires_at, sum(u.amount) AS amount
+    SELECT {{expires_at}} AS expires_at, sum(u.amount) AS amount
     FROM ledger_transactions t
     JOIN ledger_lot_uses u USING (organization_id, ledger_transaction_id)
     JOIN ledger_lots lots USING (organization_id, ledger_lot_id)
     WHERE t.organization_id = %(organization_id)s AND t.from_wallet_id = %(wallet_id)s
-        AND t.ledger_account_id = p.ledger_account_id AND t.status = 0 AND {has_ended}
+        AND t.ledger_account_id = p.ledger_account_id AND t.status = {PENDING} AND {{has_ended}}
     GROUP BY 1 ORDER BY 1 NULLS LAST LIMIT %(limit)s
 ) l
 """
@@ -78,28 +78,29 @@ _RELEASED = _IN_HOLDS.format(
 )
 
 # Amounts of mints that are not available yet.
-_WAITING = """
+_WAITING = f"""
 SELECT p.ledger_account_id, w.available_at, w.amount
 FROM jsonb_to_recordset(%s::jsonb) AS p(ledger_account_id bigint)
 CROSS JOIN LATERAL (
     SELECT t.available_at, sum(t.amount) AS amount FROM ledger_transactions t
     WHERE t.organization_id = %s AND t.to_wallet_id = %s AND t.ledger_account_id = p.ledger_account_id
-        AND t.status = 0 AND t.transaction_type = 1 AND (t.available_at IS NOT NULL OR t.available_on IS NOT NULL)
+        AND t.status = {PENDING} AND t.transaction_type = {MINT}
+        AND (t.available_at IS NOT NULL OR t.available_on IS NOT NULL)
         AND (coalesce(t.available_at, t.held_until) <= %s) IS NOT TRUE
     GROUP BY t.available_at ORDER BY t.available_at NULLS LAST LIMIT %s
 ) w
 """
 
-_DUE_ACCOUNTS = """
+_DUE_ACCOUNTS = f"""
 SELECT ledger_account_id FROM ledger_lots
 WHERE organization_id = %s AND remaining > 0 AND expires_at <= %s AND wallet_id = ANY(%s)
 UNION
 SELECT ledger_account_id FROM ledger_transactions
-WHERE organization_id = %s AND status = 0 AND held_until <= %s AND from_wallet_id = ANY(%s)
+WHERE organization_id = %s AND status = {PENDING} AND held_until <= %s AND from_wallet_id = ANY(%s)
 UNION
 SELECT ledger_account_id FROM ledger_transactions
-WHERE organization_id = %s AND status = 0 AND coalesce(available_at, held_until) <= %s AND to_wallet_id = ANY(%s)
-    AND transaction_type = 1
+WHERE organization_id = %s AND status = {PENDING} AND transaction_type = {MINT}
+    AND coalesce(available_at, held_until) <= %s AND to_wallet_id = ANY(%s)
 """
 
 _NEXT_WALLETS = f"""
@@ -109,12 +110,12 @@ SELECT wallet_id FROM (
      ORDER BY wallet_id LIMIT %s)
     UNION
     (SELECT DISTINCT from_wallet_id FROM ledger_transactions
-     WHERE organization_id = %s AND from_wallet_id > %s AND status = 0 AND held_until <= %s
+     WHERE organization_id = %s AND from_wallet_id > %s AND status = {PENDING} AND held_until <= %s
      ORDER BY from_wallet_id LIMIT %s)
     UNION
     (SELECT DISTINCT to_wallet_id FROM ledger_transactions
-     WHERE organization_id = %s AND to_wallet_id > %s AND coalesce(available_at, held_until) <= %s AND status = 0
-        AND transaction_type = 1 AND (available_at IS NOT NULL OR available_on IS NOT NULL)
+     WHERE organization_id = %s AND to_wallet_id > %s AND coalesce(available_at, held_until) <= %s
+        AND status = {PENDING} AND transaction_type = {MINT} AND (available_at IS NOT NULL OR available_on IS NOT NULL)
      ORDER BY to_wallet_id LIMIT %s)
     UNION
     (SELECT DISTINCT b.wallet_id FROM ledger_balances b
@@ -126,7 +127,7 @@ SELECT wallet_id FROM (
 """
 
 # By wallet: the lots of accounts whose whole balance may expire, the mints that are due, and the holds that have ended.
-_DUE_ROWS = """
+_DUE_ROWS = f"""
 SELECT wallet_id FROM (
     (SELECT wallet_id FROM ledger_lots
      WHERE organization_id = %(organization_id)s AND wallet_id = ANY(%(wallet_ids)s)
@@ -134,18 +135,18 @@ SELECT wallet_id FROM (
      ORDER BY wallet_id LIMIT %(limit)s)
     UNION ALL
     (SELECT to_wallet_id FROM ledger_transactions
-     WHERE organization_id = %(organization_id)s AND to_wallet_id = ANY(%(wallet_ids)s) AND status = 0
-        AND transaction_type = 1 AND coalesce(available_at, held_until) <= %(now)s
+     WHERE organization_id = %(organization_id)s AND to_wallet_id = ANY(%(wallet_ids)s) AND status = {PENDING}
+        AND transaction_type = {MINT} AND coalesce(available_at, held_until) <= %(now)s
      ORDER BY to_wallet_id LIMIT %(limit)s)
     UNION ALL
     (SELECT from_wallet_id FROM ledger_transactions
-     WHERE organization_id = %(organization_id)s AND from_wallet_id = ANY(%(wallet_ids)s) AND status = 0
+     WHERE organization_id = %(organization_id)s AND from_wallet_id = ANY(%(wallet_ids)s) AND status = {PENDING}
         AND held_until <= %(now)s
      ORDER BY from_wallet_id LIMIT %(limit)s)
 ) due ORDER BY wallet_id LIMIT %(limit)s
 """
 
-_FIRST_DUE = """
+_FIRST_DUE = f"""
 SELECT least(
     (SELECT min(expires_at) FROM ledger_lots
      WHERE organization_id = %(organization_id)s AND remaining > 0
@@ -154,10 +155,10 @@ SELECT least(
      WHERE organization_id = %(organization_id)s AND remaining > 0
         AND kept_until > %(after)s AND kept_until <= %(until)s),
     (SELECT min(held_until) FROM ledger_transactions
-     WHERE organization_id = %(organization_id)s AND status = 0
+     WHERE organization_id = %(organization_id)s AND status = {PENDING}
         AND held_until > %(after)s AND held_until <= %(until)s),
     (SELECT min(coalesce(available_at, held_until)) FROM ledger_transactions
-     WHERE organization_id = %(organization_id)s AND status = 0 AND transaction_type = 1
+     WHERE organization_id = %(organization_id)s AND status = {PENDING} AND transaction_type = {MINT}
         AND (available_at IS NOT NULL OR available_on IS NOT NULL)
         AND coalesce(available_at, held_until) > %(after)s AND coalesce(available_at, held_until) <= %(until)s)
 )
@@ -260,19 +261,21 @@ def _lots(
 ) -> WalletLots:
     """List amounts by expiry; the rest of the balance, of which no lot was read, expires at `end`, or never if None."""
     available_amount = view.available_balance
-    free, reserved_left = dict(available), dict(reserved_amounts)
+    available_left, reserved_left = dict(available), dict(reserved_amounts)
     # A query returns at most MAX_LISTED + 1 amounts: if there are fewer, all are known, and so is the rest.
-    if len(free) <= MAX_LISTED:
-        free[end] = free.get(end, _ZERO) + available_amount - sum(free.values(), _ZERO)
+    if len(available_left) <= MAX_LISTED:
+        available_left[end] = available_left.get(end, _ZERO) + available_amount - sum(available_left.values(), _ZERO)
     if len(reserved_left) <= MAX_LISTED:
         reserved_left[None] = (
             reserved_left.get(None, _ZERO) + view.pending_debit_balance - sum(reserved_left.values(), _ZERO)
         )
     moments = sorted(
-        (free.keys() | reserved_left.keys()), key=lambda moment: (moment is None, moment or view.created_at)
+        available_left.keys() | reserved_left.keys(), key=lambda moment: (moment is None, moment or view.created_at)
     )
-    listed = [ExpiringLots(moment, free.get(moment, _ZERO), reserved_left.get(moment, _ZERO)) for moment in moments]
-    expiring = tuple(lot for lot in listed if lot.available or lot.reserved)[:MAX_LISTED]
+    all_lots = [
+        ExpiringLots(moment, available_left.get(moment, _ZERO), reserved_left.get(moment, _ZERO)) for moment in moments
+    ]
+    expiring = tuple(lot for lot in all_lots if lot.available or lot.reserved)[:MAX_LISTED]
     return WalletLots(
         available=available_amount,
         reserved=view.pending_debit_balance,
@@ -336,7 +339,8 @@ def find_first_due(db: Connection, organization: Organization, after: datetime, 
     """
     organization_id = organization.organization_id
     values = {"organization_id": organization_id, "after": after, "until": until}
-    first: datetime | None = fetch_rows(db, _FIRST_DUE, values)[0][0]
+    first: datetime | None
+    [(first,)] = fetch_rows(db, _FIRST_DUE, values)
     policies = find_idle_policies(db, organization)
     # A balance that expires later than `first` does not matter.
     latest = first or until

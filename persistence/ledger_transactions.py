@@ -65,8 +65,8 @@ _BALANCE_WITHOUT_EXPIRED = (
     .scalar_subquery()
 )
 
-# The condition that a mint was not available at once.
-_IS_TIMED = or_(_t.c.available_at.is_not(None), _t.c.available_on.is_not(None))
+# The condition that a transaction is a mint that was not available at once.
+_HAS_WAIT = or_(_t.c.available_at.is_not(None), _t.c.available_on.is_not(None))
 
 # The event that a mint waits for, in the form of requests; null for mints that wait for none.
 _AWAITED_EVENT = case(
@@ -93,7 +93,7 @@ _COMPUTED: Mapping[str, Any] = {
     "updated_balance": func.coalesce(_BALANCE_WITHOUT_EXPIRED, _e.c.updated_balance),
     "tags": func.coalesce(_t.c.tags, cast([], _t.c.tags.type)),
     "is_overdraft": func.coalesce(_e.c.is_overdraft, literal(False)),
-    "availability": case((and_(_t.c.status == PENDING, _IS_TIMED), WAITING), else_=AVAILABLE),
+    "availability": case((and_(_t.c.status == PENDING, _HAS_WAIT), WAITING), else_=AVAILABLE),
     "available_at": case((_t.c.status == PENDING, _t.c.available_at)),
     "available_on": case((and_(_t.c.status == PENDING, _t.c.available_at.is_(None)), _AWAITED_EVENT)),
 }
@@ -110,7 +110,7 @@ _FIRST: Mapping[str, Any] = {
     # A revert has its last status from the beginning: it settles at once, or is the release of a pending transaction.
     "status": case((_WAS_PENDING, PENDING), (_t.c.transaction_type == REVERT, _t.c.status), else_=SETTLED),
     "reversal_ledger_transaction_id": cast(null(), _t.c.reversal_ledger_transaction_id.type),
-    "availability": case((_IS_TIMED, WAITING), else_=AVAILABLE),
+    "availability": case((_HAS_WAIT, WAITING), else_=AVAILABLE),
     # The moment of a mint that waits for an event became known later.
     "available_at": case((_t.c.available_on.is_(None), _t.c.available_at)),
     "available_on": _AWAITED_EVENT,

@@ -20,7 +20,7 @@ from domain.calendar import instant_of, zone_named
 from domain.ledger.expiry import ExpiryCalendar, IdlePolicy
 from domain.ledger.lots import ArrivedMint, KeptLots, unexpired_balance
 from domain.ledger.postings import Earning, Pair
-from domain.ledger.records import LedgerAccount, Wallet
+from domain.ledger.records import MINT, PENDING, SETTLED, LedgerAccount, Wallet
 from domain.ledger.views import NextAvailable, WalletView
 from persistence.balance_columns import HOLDINGS, IN_ORDER, IS_RELEVANT, VIEW_COLUMNS
 from persistence.connections import fetch_rows
@@ -67,18 +67,18 @@ def find_balances_of_wallets(
 
 # Points that waited may be released in a later year than the year for which they count, and then all points of that
 # year are needed. Points wait for at most two years, so the year begins at most three years before `since`.
-_EARNINGS = """
+_EARNINGS = f"""
 SELECT t.to_wallet_id, t.ledger_account_id, coalesce(t.external_event_date, t.captured_at, t.created_at) AS moment,
     sum(coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)),
     CASE WHEN t.available_at IS NOT NULL THEN t.captured_at END
 FROM unnest(%(wallet_ids)s::bigint[]) AS w(wallet_id)
 CROSS JOIN jsonb_to_recordset(%(rows)s::jsonb) AS x(ledger_account_id bigint, since timestamptz)
 JOIN ledger_transactions t ON t.organization_id = %(organization_id)s AND t.to_wallet_id = w.wallet_id
-    AND t.ledger_account_id = x.ledger_account_id AND t.transaction_type = 1 AND t.status = 1
+    AND t.ledger_account_id = x.ledger_account_id AND t.transaction_type = {MINT} AND t.status = {SETTLED}
     AND coalesce(t.external_event_date, t.captured_at, t.created_at) >= x.since - CASE WHEN EXISTS (
         SELECT FROM ledger_transactions l WHERE l.organization_id = %(organization_id)s
             AND l.to_wallet_id = w.wallet_id AND l.ledger_account_id = x.ledger_account_id
-            AND l.available_at IS NOT NULL AND (l.captured_at >= x.since OR l.status = 0)
+            AND l.available_at IS NOT NULL AND (l.captured_at >= x.since OR l.status = {PENDING})
             AND l.external_event_date < x.since
         ) THEN interval '3 years' ELSE interval '0' END
 GROUP BY 1, 2, 3, 5 ORDER BY 1, 2, 3, 5

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ARRAY, Column, Connection, Select, bindparam, cast, func, select, text
 
 from domain.ledger.availability import ORDER
+from domain.ledger.records import MINT, PENDING
 from domain.ledger.views import WalletView
 from domain.members import Member
 from domain.tiers import HeldTier, MemberTier, TierFloor
@@ -77,7 +78,9 @@ _HOLDERS = (
 _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in _COLUMNS)
 
 # Mints that wait for an event that has not happened; an index has only these mints.
-_AWAITING = "t.status = 0 AND t.transaction_type = 1 AND t.available_at IS NULL AND t.available_on IS NOT NULL"
+_AWAITING = (
+    f"t.status = {PENDING} AND t.transaction_type = {MINT} AND t.available_at IS NULL AND t.available_on IS NOT NULL"
+)
 _AWAITED_TYPES = f"""ARRAY(
     SELECT DISTINCT jsonb_array_elements_text(t.available_on -> 'eventTypes') FROM ledger_transactions t
     WHERE t.organization_id = %s AND t.to_wallet_id = m.wallet_id AND {_AWAITING}

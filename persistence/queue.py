@@ -206,7 +206,8 @@ def find_lines(db: Connection, organization_id: int, member_ids: Collection[int]
         "limit": limit,
         "max_bytes": MAX_BYTES,
     }
-    return [QueuedEvent(LoyaltyEvent(*row[:-1]), row[-1]) for row in db.exec_driver_sql(_LINES, parameters)]
+    rows = db.exec_driver_sql(_LINES, parameters)
+    return [QueuedEvent(LoyaltyEvent(*event), attempts) for *event, attempts in rows]
 
 
 def remove(db: Connection, organization_id: int, event_ids: Collection[int]) -> None:

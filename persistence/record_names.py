@@ -32,4 +32,4 @@ def find_names(db: Connection, organization_id: int, keys: Collection[str]) -> d
             for key in _KEYS
         )
     )
-    return {row[0]: row[1] for row in db.execute(statement)}
+    return dict(map(tuple, db.execute(statement)))

@@ -60,13 +60,13 @@ class Records(Generic[Kind]):
         self._kind = kind
         self.source = table if source is None else source
         self.columns = tuple(columns[name] if name in columns else table.c[name] for name in fields_of(kind))
-        on_wire = {wire_name(column.name): column for column in table.c}
-        self.order_columns = {**on_wire, **order}
-        external_key = {"externalKey"} & on_wire.keys()
-        self.filters = {**{name: equals(on_wire[name]) for name in {*equal, *external_key}}, **filters}
+        columns_by_wire_name = {wire_name(column.name): column for column in table.c}
+        self.order_columns = {**columns_by_wire_name, **order}
+        external_key = {"externalKey"} & columns_by_wire_name.keys()
+        self.filters = {**{name: equals(columns_by_wire_name[name]) for name in {*equal, *external_key}}, **filters}
         self._conflicts = conflicts
         self._key_share = not locks_references
-        self._moments = [name for name in ("created_at", "updated_at") if name in table.c]
+        self._moment_columns = [name for name in ("created_at", "updated_at") if name in table.c]
         self._statements: dict[tuple[str, tuple[tuple[str, str], ...]], Prepared] = {}
 
     def find(self, db: Connection, organization_id: int, record_id: Any) -> Kind | None:
@@ -103,8 +103,8 @@ class Records(Generic[Kind]):
     ) -> list[Kind]:
         """The records that meet all conditions, in the order of `order`, if any; at most `limit` records."""
         statement = select(*self.columns).select_from(self.source)
-        of_organization = statement.where(self.table.c.organization_id == organization_id, *conditions)
-        rows = db.execute(of_organization.order_by(*order).limit(limit))
+        statement = statement.where(self.table.c.organization_id == organization_id, *conditions)
+        rows = db.execute(statement.order_by(*order).limit(limit))
         return [self._kind(*row) for row in rows]
 
     def find_values(self, db: Connection, organization_id: int, **values: Collection[Any]) -> set[Any]:
@@ -199,7 +199,7 @@ class Records(Generic[Kind]):
 
         `refusals`, by the name of the constraint, replace the refusals of the table.
         """
-        values_with_moments = {"organization_id": organization_id, **dict.fromkeys(self._moments, now), **values}
+        values_with_moments = {"organization_id": organization_id, **dict.fromkeys(self._moment_columns, now), **values}
         return add(db, self.table, self._kind, values_with_moments, refusals or self._refusals(values_with_moments))
 
     def store(
@@ -212,7 +212,7 @@ class Records(Generic[Kind]):
     ) -> Kind:
         """Store new values of a record, updated at `now`; raises the refusal of a value that another record has."""
         # The first of the moments is `created_at`, which stays.
-        values_with_moments = {**dict.fromkeys(self._moments[1:], now), **values}
+        values_with_moments = {**dict.fromkeys(self._moment_columns[1:], now), **values}
         if refusals is None:
             refusals = self._refusals(
                 {name: getattr(record, name) for name in fields_of(self._kind)} | values_with_moments

@@ -101,7 +101,7 @@ def find_usable(
         "members": list(member_ids),
         "distance": max_distance,
     }
-    return {row[0]: row[1] for row in fetch_rows(db, _USABLE, values)}
+    return dict(map(tuple, fetch_rows(db, _USABLE, values)))
 
 
 def find_wallets_of_referrers(
@@ -131,12 +131,13 @@ def load_state(
     if not code_ids:
         return ReferralUsageState({}, {}, {})
     codes, uses_of_referrers = {}, {}
-    for row in fetch_rows(db, _CODES, (organization_id, organization_id, list(code_ids))):
-        code = ReferralCode(*row[:-1])
+    for *code_values, uses in fetch_rows(db, _CODES, (organization_id, organization_id, list(code_ids))):
+        code = ReferralCode(*code_values)
         codes[code.referral_code_id] = code
-        uses_of_referrers[code.referral_program_id, code.member_id] = row[-1]
+        uses_of_referrers[code.referral_program_id, code.member_id] = uses
     rows = fetch_rows(db, _USES_OF_REFERRED, (organization_id, list(code_ids), list(member_ids)))
-    return ReferralUsageState(codes, uses_of_referrers, {(row[0], row[1]): row[2] for row in rows})
+    uses_by_referred = {(code_id, referred_member_id): uses for code_id, referred_member_id, uses in rows}
+    return ReferralUsageState(codes, uses_of_referrers, uses_by_referred)
 
 
 def add_logs(db: Connection, uses: Iterable[CodeUse], now: datetime) -> None:

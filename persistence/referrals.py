@@ -112,7 +112,7 @@ JOIN members m ON m.organization_id = %(organization)s AND m.member_id = s.membe
 def find_totals(db: Connection, organization_id: int, program_ids: Collection[int]) -> dict[int, ProgramTotals]:
     """The totals of these programs, by program id; one statement for all."""
     rows = db.exec_driver_sql(_TOTALS, {"organization": organization_id, "programs": list(program_ids)})
-    return {row[0]: ProgramTotals(*row[1:]) for row in rows}
+    return {program_id: ProgramTotals(*totals) for program_id, *totals in rows}
 
 
 def add_codes(
@@ -151,9 +151,9 @@ def find_log_page(db: Connection, code: ReferralCode, query: Mapping[str, Any]) 
 def find_leaderboard(db: Connection, program: ReferralProgram, page: Page) -> Paged[LeaderboardRow]:
     """A page of the members with codes in the program, by default the member with the most points first."""
     name, _, direction = (page.order or "pointsAccumulated,desc").partition(",")
-    way = "DESC" if direction == "desc" else "ASC"
+    sql_direction = "DESC" if direction == "desc" else "ASC"
     statement = (
-        f"{_LEADERBOARD} ORDER BY {LEADERBOARD_ORDER[name]} {way} NULLS LAST, member_id {way}"
+        f"{_LEADERBOARD} ORDER BY {LEADERBOARD_ORDER[name]} {sql_direction} NULLS LAST, member_id {sql_direction}"
         " LIMIT %(limit)s OFFSET %(offset)s"
     )
     values = {

@@ -24,14 +24,14 @@ SELECT CASE WHEN NOT pg_is_in_recovery() OR pg_last_wal_receive_lsn() = pg_last_
 
 def end_of_log(primary: Connection) -> str:
     """The position in the log of the primary (WAL) after all changes that were committed until now."""
-    log_position: str = fetch_rows(primary, _WRITTEN, ())[0][0]
-    return log_position
+    [(log_position,)] = fetch_rows(primary, _WRITTEN, ())
+    return str(log_position)
 
 
 def wait_until_reached(replica: Connection, log_position: str, seconds: float) -> bool:
     """Wait until a replica has all changes before a position of the log; False if it has not after these seconds."""
     deadline, pause = time.monotonic() + seconds, 0.001
-    while not fetch_rows(replica, _REPLAYED, (log_position,))[0][0]:
+    while not _has_reached(replica, log_position):
         if time.monotonic() + pause > deadline:
             return False
         time.sleep(pause)
@@ -39,6 +39,12 @@ def wait_until_reached(replica: Connection, log_position: str, seconds: float) -
     return True
 
 
+def _has_reached(replica: Connection, log_position: str) -> bool:
+    [(has_reached,)] = fetch_rows(replica, _REPLAYED, (log_position,))
+    return bool(has_reached)
+
+
 def lag(replica: Connection) -> float:
     """The seconds since the last replayed transaction was committed; 0 if the replica has replayed all it received."""
-    return float(fetch_rows(replica, _LAG, ())[0][0])
+    [(seconds,)] = fetch_rows(replica, _LAG, ())
+    return float(seconds)

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 
 from domain.events import LoyaltyEvent
 from domain.ledger.postings import StoredTransaction
+from domain.ledger.records import REVERT, REVERTED
 from persistence import posting
 from persistence.connections import fetch_rows
 from persistence.rows import as_rows, change_all, columns_of, update_by_id
@@ -75,10 +76,10 @@ SELECT unnest(event_ids) FROM purchase_orders WHERE organization_id = %s AND ext
 
 # Reverts cannot be reverted, and reverted transactions are left out. So are the transactions of coupon uses that a
 # cancellation does not restore; OFFSET 0 has them looked up for each transaction.
-_ACTIVE_TRANSACTIONS = """
+_ACTIVE_TRANSACTIONS = f"""
 SELECT t.ledger_transaction_id, t.loyalty_event_id, t.system_unique_key FROM ledger_transactions t
-WHERE t.organization_id = %s AND t.loyalty_event_id = ANY(%s) AND t.transaction_type <> 3 AND t.status <> 2
-    AND NOT t.is_expiry
+WHERE t.organization_id = %s AND t.loyalty_event_id = ANY(%s)
+    AND t.transaction_type <> {REVERT} AND t.status <> {REVERTED} AND NOT t.is_expiry
     AND NOT EXISTS (
         SELECT FROM coupon_usages u
         JOIN coupon_books b ON b.organization_id = u.organization_id AND b.coupon_book_id = u.coupon_book_id
@@ -109,8 +110,8 @@ def find_families(db: Connection, organization_id: int, event_ids: Collection[in
     """Each of these events with all events that it caused, newest first, by the id of the first event."""
     families: dict[int, list[LoyaltyEvent]] = {}
     values = (organization_id, list(event_ids), organization_id, organization_id)
-    for row in fetch_rows(db, _FAMILY_EVENTS, values):
-        families.setdefault(row[0], []).append(LoyaltyEvent(*row[1:]))
+    for root_id, *event in fetch_rows(db, _FAMILY_EVENTS, values):
+        families.setdefault(root_id, []).append(LoyaltyEvent(*event))
     return families
 
 

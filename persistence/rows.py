@@ -117,9 +117,9 @@ def _execute_one(db: Connection, statement: Any, kind: type[Kind], refusals: Map
 @cache
 def _bulk_insert(table: Table, names: tuple[str, ...]) -> Prepared:
     """The statement that inserts rows with the columns `names`; its parameter is the JSON text of the rows."""
-    listed = ", ".join(names)
+    column_list = ", ".join(names)
     return Prepared(
-        f"INSERT INTO {table.name} ({listed}) SELECT {listed}"
+        f"INSERT INTO {table.name} ({column_list}) SELECT {column_list}"
         f" FROM json_to_recordset(%s::json) AS x({typed_columns(table, names)})"
     )
 
@@ -203,11 +203,11 @@ def upsert(
     of the rows.
     """
     names = names or [column.name for column in table.c]
-    conflict = ("organization_id", *key) if key else [column.name for column in table.primary_key]
-    updates = updated_columns or [name for name in names if name not in (*conflict, "created_at")]
+    key_columns = ("organization_id", *key) if key else [column.name for column in table.primary_key]
+    updates = updated_columns or [name for name in names if name not in (*key_columns, "created_at")]
     return Prepared(
         f"{_bulk_insert(table, tuple(names))}"
-        f" ON CONFLICT ({', '.join(conflict)})"
+        f" ON CONFLICT ({', '.join(key_columns)})"
         f" DO UPDATE SET {', '.join([f'{name} = excluded.{name}' for name in updates])}"
     )
 
@@ -277,7 +277,7 @@ class IdAllocator:
     def __init__(self, db: Connection, table: str, first: int, reserved_ids: Sequence[int] = ()) -> None:
         self._db = db
         self._table = table
-        self._size = first
+        self._next_count = first
         self._unused_ids = list(reserved_ids)[::-1]
 
     def add_reserved(self, ids: Sequence[int]) -> None:
@@ -286,13 +286,13 @@ class IdAllocator:
 
     def expect(self, count: int) -> None:
         """Let the next statement reserve at least this number of ids."""
-        self._size = max(self._size, count)
+        self._next_count = max(self._next_count, count)
 
     def take(self) -> int:
         """Return the next id, reserving more if none is left."""
         if not self._unused_ids:
-            self._unused_ids = reserve_ids(self._db, **{self._table: self._size})[self._table][::-1]
-            self._size *= 2
+            self._unused_ids = reserve_ids(self._db, **{self._table: self._next_count})[self._table][::-1]
+            self._next_count *= 2
         return self._unused_ids.pop()
 
     def take_reserved(self, count: int) -> list[int]:
@@ -349,10 +349,10 @@ def compile_statement(statement: Select[Any]) -> Prepared:
     compiled = statement.compile(dialect=psycopg2_dialect())  # type: ignore[no-untyped-call]
     # Constants become a part of the statement, so that the planner can choose a partial index by them.
     constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
-    quoted = {name: adapt(value).getquoted().decode() for name, value in constants.items()}
+    quoted_constants = {name: adapt(value).getquoted().decode() for name, value in constants.items()}
 
     def insert_constant(match: re.Match[str]) -> str:
         name = match["name"]
-        return f"{match['before'] or ''}{quoted[name]}" if name in quoted else match[0]
+        return f"{match['before'] or ''}{quoted_constants[name]}" if name in quoted_constants else match[0]
 
     return Prepared(PLACEHOLDER.sub(insert_constant, str(compiled)))

@@ -81,7 +81,8 @@ def _unless_advancing(db: Connection, organization_id: int) -> Organization | No
 
 def _try(db: Connection, statement: str, organization_id: int) -> bool:
     """Execute a statement that acquires a lock without waiting; True if it did."""
-    return bool(fetch_rows(db, statement, (organization_id,))[0][0])
+    [(is_locked,)] = fetch_rows(db, statement, (organization_id,))
+    return bool(is_locked)
 
 
 def take(db: Connection, organization_id: int) -> None:

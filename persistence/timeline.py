@@ -42,7 +42,7 @@ class _Source:
     event_id: str = _NO_EVENT
     # A cheaper FROM and WHERE for a search that only needs the first row with an id: it may return rows repeatedly. If
     # it is empty, `rows` is used.
-    span: str = ""
+    search_rows: str = ""
     # The name of the facts of the rows, if it is not the kind.
     other_facts_name: str = ""
 
@@ -88,7 +88,7 @@ SOURCES: Mapping[str, _Source] = {
         "n.ledger_transaction_id",
         "t.created_at",
         "t.loyalty_event_id",
-        span=_ENTRIES,
+        search_rows=_ENTRIES,
     ),
     "pointsReleases": _events(
         POINTS, "e.event_type = 'points-available' AND e.reason IS NOT NULL", other_facts_name=POINTS_RELEASE
@@ -218,7 +218,7 @@ def _find_first_ids(
 def _searches(names: tuple[str, ...], moments: tuple[str, ...]) -> TextClause:
     """The query of one row with the first id of each source in `names` at or after each moment."""
     searches = [
-        _SEARCH.format(id=source.id, rows=source.span or source.rows, at=source.at, moment=moment)
+        _SEARCH.format(id=source.id, rows=source.search_rows or source.rows, at=source.at, moment=moment)
         for source in (SOURCES[name] for name in names)
         for moment in moments
     ]

@@ -84,12 +84,12 @@ def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
     token = _repeated.set(False)
     try:
         for attempt in range(1, ATTEMPTS + 1):
-            committing = False
+            is_committing = False
             check_deadline()
             try:
                 with engine.connect() as db, within_deadline(db):
                     result = work(db)
-                    committing = True
+                    is_committing = True
                     db.commit()
                 return result
             except StartOver:
@@ -98,8 +98,8 @@ def run(engine: Engine, work: Callable[[Connection], Result]) -> Result:
                     raise
                 continue
             except DBAPIError as error:
-                lost_before_commit = error.connection_invalidated and not committing
-                if attempt == ATTEMPTS or not (lost_before_commit or is_retryable(error)):
+                was_lost_before_commit = error.connection_invalidated and not is_committing
+                if attempt == ATTEMPTS or not (was_lost_before_commit or is_retryable(error)):
                     raise
             # A random pause, so that transactions that have met do not meet again.
             time.sleep(random.uniform(0.0, 0.005 * 2**attempt))
@@ -181,8 +181,8 @@ class TransactionDeadline:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # True once the time is over.
-        self.expired = False
+        # True if the time is over.
+        self.is_expired = False
         # The connection that is being watched.
         self._connection: Any = None
         # The deadline of all calls of the same database transaction, of which this one is a part.
@@ -191,7 +191,7 @@ class TransactionDeadline:
     def expire(self) -> None:
         """End the statement that runs now, and refuse to begin or commit another transaction. Does not block."""
         with self._lock:
-            self.expired = True
+            self.is_expired = True
             if self._connection is not None:
                 self._connection.is_overdue = True
                 _cut(self._connection)
@@ -221,21 +221,21 @@ class TransactionDeadline:
         """
         connection = db.connection.dbapi_connection
         with self._lock:
-            if self.expired:
+            if self.is_expired:
                 raise TransactionDeadlineExceeded
             outer, self._connection = self._connection, connection
         try:
             yield
         except DBAPIError as error:
-            if self.expired:
+            if self.is_expired:
                 raise TransactionDeadlineExceeded from error
             raise
         finally:
             with self._lock:
                 self._connection = outer
-            if self.expired:
+            if self.is_expired:
                 db.invalidate()
-        if self.expired:
+        if self.is_expired:
             raise TransactionDeadlineExceeded
 
 
@@ -266,7 +266,7 @@ class JointDeadline(TransactionDeadline):
 
     def expire_with_the_last(self) -> None:
         """Expire if all parts have expired."""
-        if all(part.expired for part in self._parts):
+        if all(part.is_expired for part in self._parts):
             self.expire()
 
     def release(self) -> None:
@@ -288,7 +288,7 @@ def within_deadline(db: Connection) -> AbstractContextManager[None]:
 def check_deadline() -> None:
     """Raise TransactionDeadlineExceeded if the time of the running thread is over."""
     deadline = deadline_of_thread.get()
-    if deadline is not None and deadline.expired:
+    if deadline is not None and deadline.is_expired:
         raise TransactionDeadlineExceeded
 
 

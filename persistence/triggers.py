@@ -259,20 +259,20 @@ def claim_due(
     of_triggers = Counter(delivery.trigger_id for delivery in under_way)
     of_organizations = Counter(delivery.organization_id for delivery in under_way)
 
-    def remaining_of(id_: int) -> int:
+    def remaining_of(owner_id: int) -> int:
         """The number of deliveries of an organization that may still be claimed, 0 or less if none."""
-        count, total = of_organizations[id_], of_organizations.total()
+        count, total = of_organizations[owner_id], of_organizations.total()
         return min(limits.total - total, limits.of_organization(total - count) - count)
 
     criteria = {
         "limit": limits.total - len(under_way),
-        "busy_triggers": [i for i, count in of_triggers.items() if count >= limits.of_trigger],
-        "busy_organizations": [i for i in of_organizations if remaining_of(i) <= 0],
+        "busy_triggers": [trigger_id for trigger_id, count in of_triggers.items() if count >= limits.of_trigger],
+        "busy_organizations": [owner_id for owner_id in of_organizations if remaining_of(owner_id) <= 0],
         "organization_ids": [*of_organizations.keys()],
         "numbers_under_way": [*of_organizations.values()],
         "organization_id": organization_id,
     }
-    deliveries: list[ClaimedDelivery] = []
+    claimed_deliveries: list[ClaimedDelivery] = []
     for due_organization_id, trigger_ids in fetch_rows(db, _WITH_DUE, criteria):
         remaining = remaining_of(due_organization_id)
         if remaining <= 0:
@@ -284,10 +284,10 @@ def claim_due(
             "trigger_ids": trigger_ids,
             "limit": remaining,
         }
-        claims = [ClaimedDelivery(*row) for row in fetch_rows(db, _CLAIM, values)]
-        of_organizations[due_organization_id] += len(claims)
-        deliveries += claims
-    return deliveries
+        new_claims = [ClaimedDelivery(*row) for row in fetch_rows(db, _CLAIM, values)]
+        of_organizations[due_organization_id] += len(new_claims)
+        claimed_deliveries += new_claims
+    return claimed_deliveries
 
 
 def conclude(db: Connection, outcomes: Sequence[Mapping[str, Any]]) -> None:

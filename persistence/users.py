@@ -207,7 +207,7 @@ def find_administrators(db: Connection, organization_ids: Collection[int]) -> se
             memberships.c.is_admin | groups_administer(memberships, only_id),
         )
     )
-    return {(row[0], row[1]) for row in db.execute(statement)}
+    return {(organization_id, user_id) for organization_id, user_id in db.execute(statement)}
 
 
 def add_user(db: Connection, **values: Any) -> int:

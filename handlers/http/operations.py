@@ -319,7 +319,7 @@ class Operations(SpecMiddleware):  # type: ignore[misc]
             with nullcontext() if first.trace is None else tracing.continue_span([call.trace for call in calls]):
                 return dispatch(requests)
         except Exception as error:
-            concerns_all = len(calls) == 1 or deadline.expired or is_unavailable(error)
+            concerns_all = len(calls) == 1 or deadline.is_expired or is_unavailable(error)
             return [error if concerns_all else _outcome_of_failed_batch(error, calls)] * len(calls)
         finally:
             deadline_of_thread.set(None)

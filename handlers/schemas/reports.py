@@ -11,7 +11,7 @@ from handlers.messages.base import Shape
 from handlers.messages.json_text import exact_number
 from persistence.reports.books import BookFigures, Discounts
 from persistence.reports.figures import MissionFigures
-from persistence.reports.wallets import Received, TopMember
+from persistence.reports.wallets import MintTotals, TopMember
 
 # Averages are rounded to the maximum number of fraction digits of a ledger account.
 _MILLIONTH = Decimal("0.000001")
@@ -52,9 +52,9 @@ def total(name: str) -> Callable[[Decimal], dict[str, Any]]:
     return lambda amount: {"result": {name: exact_number(amount)}}
 
 
-def received_points_response(report: Received) -> dict[str, Any]:
+def received_points_response(report: MintTotals) -> dict[str, Any]:
     """The total that members received in an account, and the average, 0 if no member received anything."""
     average = Decimal(0)
-    if report.wallets:
-        average = (report.amount / report.wallets).quantize(_MILLIONTH, ROUND_HALF_EVEN)
+    if report.wallet_count:
+        average = (report.amount / report.wallet_count).quantize(_MILLIONTH, ROUND_HALF_EVEN)
     return {"result": {"totalAmount": exact_number(report.amount), "avgAmountPerUser": exact_number(average)}}

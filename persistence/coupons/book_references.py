@@ -22,4 +22,5 @@ ORDER BY campaign.campaign_id, action.action_id
 def find_assigning_actions(db: Connection, book: CouponBook) -> list[tuple[int, str, int]]:
     """The actions with an effect that assigns coupons of the book: campaign id, campaign key, and action id."""
     values = {"organization_id": book.organization_id, "key": book.coupon_book_key}
-    return [(row[0], row[1], row[2]) for row in db.exec_driver_sql(_ASSIGNING_ACTIONS, values)]
+    rows = db.exec_driver_sql(_ASSIGNING_ACTIONS, values)
+    return [(campaign_id, campaign_key, action_id) for campaign_id, campaign_key, action_id in rows]

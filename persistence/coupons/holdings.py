@@ -302,10 +302,10 @@ def claim_free_codes(
     values = (book.organization_id, book.coupon_book_id, at, list(excluded_ids), count)
     if not lock:
         return [Coupon(*row) for row in fetch_rows(db, _FREE_CODES, values)]
-    free = [Coupon(*row) for row in fetch_rows(db, f"{_FREE_CODES} FOR NO KEY UPDATE SKIP LOCKED", values)]
-    if not free:
-        free = [Coupon(*row) for row in fetch_rows(db, f"{_FREE_CODES} FOR NO KEY UPDATE", values)]
-    return free
+    free_codes = [Coupon(*row) for row in fetch_rows(db, f"{_FREE_CODES} FOR NO KEY UPDATE SKIP LOCKED", values)]
+    if not free_codes:
+        free_codes = [Coupon(*row) for row in fetch_rows(db, f"{_FREE_CODES} FOR NO KEY UPDATE", values)]
+    return free_codes
 
 
 def find_coupons(

@@ -176,12 +176,10 @@ def find_totals(
     """
     of_program = is_of_program_or_none(loyalty_program_id, _BOOK)
     conditions = [*_of_member(member), of_program, *conditions_of(_TOTALS_FILTERS, query)]
-    used_amount, assigned = func.sum(table.c.amount_used), func.sum(table.c.amount_assigned)
-    statement = (
-        select(func.coalesce(used_amount, 0), func.coalesce(assigned, 0)).select_from(_JOINED).where(*conditions)
-    )
-    row = db.execute(statement, {"organization_id": member.organization_id}).one()
-    return row[0], row[1]
+    sums = [func.coalesce(func.sum(column), 0) for column in (table.c.amount_used, table.c.amount_assigned)]
+    statement = select(*sums).select_from(_JOINED).where(*conditions)
+    used_total, assigned_total = db.execute(statement, {"organization_id": member.organization_id}).one()
+    return used_total, assigned_total
 
 
 def _of_member(member: Member) -> list[ColumnElement[bool]]:

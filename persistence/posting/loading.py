@@ -12,7 +12,7 @@ from domain.idempotency import ResultsByKey
 from domain.imports.export_keys import BALANCE_PATTERN
 from domain.ledger.lots import LotUse
 from domain.ledger.postings import Capture, Holding, Pair, StoredTransaction
-from domain.ledger.records import LedgerAccount, Wallet
+from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, Wallet
 from domain.ledger.session import LedgerSession
 from domain.organizations import Organization
 from persistence import ledger
@@ -28,7 +28,7 @@ WHERE organization_id = %s AND wallet_id = ANY(%s::bigint[]) ORDER BY wallet_id 
 """)
 
 # The outer join returns the version of the configuration even if no wallet has a balance.
-_HOLDINGS = Prepared("""
+_HOLDINGS = Prepared(f"""
 SELECT o.configuration_version, h.* FROM organizations o LEFT JOIN (
 SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pending_debit_balance,
        current_overdraft_balance, total_overdraft_credit_balance, total_fiat_value, last_transaction_date, earned,
@@ -37,10 +37,10 @@ SELECT wallet_id, ledger_account_id, current_balance, pending_credit_balance, pe
            AND l.ledger_account_id = b.ledger_account_id AND l.remaining > 0 AND l.expires_at <= %s),
        pending_debit_balance > 0 AND EXISTS (SELECT FROM ledger_transactions t
            WHERE t.organization_id = %s AND t.from_wallet_id = b.wallet_id
-           AND t.ledger_account_id = b.ledger_account_id AND t.status = 0 AND t.held_until <= %s)
+           AND t.ledger_account_id = b.ledger_account_id AND t.status = {PENDING} AND t.held_until <= %s)
        OR pending_credit_balance > 0 AND EXISTS (SELECT FROM ledger_transactions t
            WHERE t.organization_id = %s AND t.to_wallet_id = b.wallet_id
-           AND t.ledger_account_id = b.ledger_account_id AND t.status = 0 AND t.transaction_type = 1
+           AND t.ledger_account_id = b.ledger_account_id AND t.status = {PENDING} AND t.transaction_type = {MINT}
            AND coalesce(t.available_at, t.held_until) <= %s)
 FROM ledger_balances b WHERE organization_id = %s AND wallet_id = ANY(%s::bigint[])
 ) AS h ON true WHERE o.organization_id = %s
@@ -72,20 +72,21 @@ GROUP BY wallet_id, ledger_account_id
 """
 
 # Pending transactions whose hold has ended, and mints that waited for a moment, or too long for an event.
-_DUE = """
+_DUE = f"""
 SELECT ledger_transaction_id FROM ledger_transactions
-WHERE organization_id = %(organization_id)s AND from_wallet_id = ANY(%(wallet_ids)s) AND status = 0
+WHERE organization_id = %(organization_id)s AND from_wallet_id = ANY(%(wallet_ids)s) AND status = {PENDING}
     AND held_until <= %(now)s
 UNION
 SELECT ledger_transaction_id FROM ledger_transactions
-WHERE organization_id = %(organization_id)s AND to_wallet_id = ANY(%(wallet_ids)s) AND status = 0
-    AND transaction_type = 1 AND coalesce(available_at, held_until) <= %(now)s
+WHERE organization_id = %(organization_id)s AND to_wallet_id = ANY(%(wallet_ids)s) AND status = {PENDING}
+    AND transaction_type = {MINT} AND coalesce(available_at, held_until) <= %(now)s
 """
 
 # The next points of a balance to become available; points that wait for an event come last.
-_NEXT_AVAILABLE = """
+_NEXT_AVAILABLE = f"""
 SELECT available_at, sum(amount) FROM ledger_transactions
-WHERE organization_id = %s AND to_wallet_id = %s AND ledger_account_id = %s AND status = 0 AND transaction_type = 1
+WHERE organization_id = %s AND to_wallet_id = %s AND ledger_account_id = %s
+    AND status = {PENDING} AND transaction_type = {MINT}
     AND (available_at > %s OR available_at IS NULL AND available_on IS NOT NULL)
 GROUP BY available_at ORDER BY available_at NULLS LAST LIMIT 1
 """
@@ -126,13 +127,13 @@ SELECT (
 
 # Expiries that were not reverted, also of points that the revert of a burn returned to an expired balance, but not of
 # points that had expired when they were minted.
-_LATE_EXPIRIES = """
+_LATE_EXPIRIES = f"""
 SELECT t.ledger_transaction_id FROM ledger_transactions t
 WHERE t.organization_id = %s AND t.from_wallet_id = ANY(%s) AND t.is_expiry AND t.external_event_date > %s
-    AND t.ledger_account_id = ANY(%s) AND t.status = 1
+    AND t.ledger_account_id = ANY(%s) AND t.status = {SETTLED}
     AND (t.part_of_ledger_transaction_id IS NULL OR EXISTS (
         SELECT FROM ledger_transactions r WHERE r.organization_id = %s
-            AND r.ledger_transaction_id = t.part_of_ledger_transaction_id AND r.transaction_type = 3
+            AND r.ledger_transaction_id = t.part_of_ledger_transaction_id AND r.transaction_type = {REVERT}
     ))
 """
 
@@ -182,7 +183,7 @@ def open_session(
     wallet_ids: Collection[int],
     ledger_account_ids: Collection[int],
     at: datetime,
-    configured: Mapping[int, LedgerAccount],
+    configured_accounts: Mapping[int, LedgerAccount],
     *,
     lock: bool = True,
     since: datetime | None = None,
@@ -190,10 +191,10 @@ def open_session(
 ) -> LedgerSession:
     """Open a session of locked wallets, with their current balances in the accounts.
 
-    `configured` has accounts by id, as of the configuration version of `organization`; accounts are read again only if
-    the version has changed since, or one is not there. First the session does what is due at `at`: it ends holds, makes
-    mints available, and burns expired points. Without `lock`, in a dry run, no accounts are locked. `since` is the
-    earliest moment of the events and movements of the session, None if they happen now.
+    `configured_accounts` are accounts by id, as of the configuration version of `organization`; accounts are read again
+    only if the version has changed since, or one is not there. First the session does what is due at `at`: it ends
+    holds, makes mints available, and burns expired points. Without `lock`, in a dry run, no accounts are locked.
+    `since` is the earliest moment of the events and movements of the session, None if they happen now.
 
     At most `max_expired_lots` lots whose own expiry has passed are burned, the first of each balance, unless a balance
     has expired by inactivity. The points of the others cannot be used, but the session must not revert transactions.
@@ -210,18 +211,18 @@ def open_session(
         if wallet_id is not None:
             holdings[wallet_id, account_id] = Holding(*values)
             have_expired, are_due = have_expired or has_expired, are_due or is_due
-    if version == organization.configuration_version and configured.keys() >= set(account_ids):
-        accounts = {account_id: configured[account_id] for account_id in account_ids}
+    if version == organization.configuration_version and configured_accounts.keys() >= set(account_ids):
+        accounts = {account_id: configured_accounts[account_id] for account_id in account_ids}
     else:
         current_accounts = ledger.ACCOUNTS.find_all(db, organization_id, ledger_account_id=account_ids)
         accounts = {account.ledger_account_id: account for account in current_accounts}
-    capped = [account_id for account_id, account in accounts.items() if account.max_supply is not None]
-    issued: dict[int, Decimal] = {}
-    if capped and lock:
-        defer(db, _LOCK_CAPPED_ACCOUNTS, (organization_id, capped))
-    if capped:
-        issued = ledger.find_issued_amounts(db, organization_id, capped)
-    session = LedgerSession(accounts, holdings, issued, at, zone_named(organization.timezone))
+    capped_account_ids = [account_id for account_id, account in accounts.items() if account.max_supply is not None]
+    issued_amounts: dict[int, Decimal] = {}
+    if capped_account_ids and lock:
+        defer(db, _LOCK_CAPPED_ACCOUNTS, (organization_id, capped_account_ids))
+    if capped_account_ids:
+        issued_amounts = ledger.find_issued_amounts(db, organization_id, capped_account_ids)
+    session = LedgerSession(accounts, holdings, issued_amounts, at, zone_named(organization.timezone))
     session.waiting_text = partial(_waiting_text, db, organization_id, at)
     idle = _IdleBalances(session)
     if are_due:

@@ -10,9 +10,10 @@ from domain.ledger.availability import ORDER
 from domain.ledger.clawbacks import Clawback
 from domain.ledger.lots import LotUse
 from domain.ledger.postings import StoredTransaction
+from domain.ledger.records import MINT, PENDING, REVERT, REVERTED, SETTLED
 from persistence.connections import fetch_rows
 
-_STORED_COLUMNS = """
+_STORED_COLUMNS = f"""
 SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.status, t.amount, t.from_wallet_id,
     t.to_wallet_id, t.is_expiry, t.fiat_value, t.reversal_ledger_transaction_id, t.external_event_date,
     t.pending_expires_at,
@@ -25,16 +26,16 @@ SELECT t.ledger_transaction_id, t.ledger_account_id, t.transaction_type, t.statu
     t.policy_expires_at, t.created_at
 FROM ledger_transactions t
 CROSS JOIN LATERAL (
-    SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 1), 0) AS reverted_amount,
-        coalesce(sum(p.amount) FILTER (WHERE p.status = 2), 0) AS released,
-        coalesce(sum(p.fiat_value) FILTER (WHERE p.status = 1), 0) AS fiat_returned
+    SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = {SETTLED}), 0) AS reverted_amount,
+        coalesce(sum(p.amount) FILTER (WHERE p.status = {REVERTED}), 0) AS released,
+        coalesce(sum(p.fiat_value) FILTER (WHERE p.status = {SETTLED}), 0) AS fiat_returned
     FROM ledger_transactions p WHERE p.organization_id = %(organization_id)s
         AND p.reverted_ledger_transaction_id = t.ledger_transaction_id AND p.is_partial
 ) parts
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(l.expired), 0) AS expired, array_agg(l.ledger_lot_id) AS lot_ids
     FROM ledger_lots l WHERE l.organization_id = %(organization_id)s
-        AND l.ledger_transaction_id = t.ledger_transaction_id AND t.transaction_type <> 3
+        AND l.ledger_transaction_id = t.ledger_transaction_id AND t.transaction_type <> {REVERT}
 ) made
 """
 
@@ -91,9 +92,9 @@ SELECT DISTINCT origin_id, reverted_id, ledger_transaction_id, ledger_lot_id, am
 """
 
 # Mints that wait for an event that has not happened yet.
-_AWAITING = """
+_AWAITING = f"""
 SELECT ledger_transaction_id FROM ledger_transactions
-WHERE organization_id = %s AND to_wallet_id = ANY(%s) AND status = 0 AND transaction_type = 1
+WHERE organization_id = %s AND to_wallet_id = ANY(%s) AND status = {PENDING} AND transaction_type = {MINT}
     AND available_at IS NULL AND available_on IS NOT NULL
 """
 

@@ -152,12 +152,12 @@ def _change_stored(
 ) -> None:
     """Update the transactions that the session has confirmed, lowered, captured, reverted, or clawed back in part."""
     ids = [transaction_id for transaction_id, _ in numbered_steps]
-    releases = [
+    release_rows = [
         # The statement subtracts this amount, which partial reverts of a pending mint have released.
         {"ledger_transaction_id": transaction_id, "amount": released}
         for transaction_id, released in session.released_amounts.items()
     ]
-    captured = [
+    capture_rows = [
         {
             "ledger_transaction_id": transaction_id,
             # A capture of zero is a release; the record keeps the reserved amount.
@@ -181,7 +181,7 @@ def _change_stored(
         for transaction_id, step in numbered_steps
         if isinstance(step, Posting) and step.reverts is not None and not step.is_partial
     ]
-    shortfalls = [
+    missing_rows = [
         {
             "ledger_transaction_id": transaction_id,
             "missing": missing_amount.amount,
@@ -190,17 +190,17 @@ def _change_stored(
         for transaction_id, missing_amount in session.missing_amounts.items()
     ]
     # Only of mints that are reverted in part: of a mint that is reverted as a whole, the status changes instead.
-    unearned = [
+    unearned_rows = [
         {"ledger_transaction_id": transaction_id, "unearned": amount}
         for transaction_id, amount in session.unearned_amounts.items()
     ]
     changes: tuple[tuple[Prepared, list[dict[str, Any]]], ...] = (
         (_CONFIRM, _confirmation_rows(session, ids)),
-        (_LOWER, releases),
-        (_CAPTURE, captured),
+        (_LOWER, release_rows),
+        (_CAPTURE, capture_rows),
         (_MARK_REVERTED, reverted_rows),
-        (_WRITE_MISSING, shortfalls),
-        (_WRITE_UNEARNED, unearned),
+        (_WRITE_MISSING, missing_rows),
+        (_WRITE_UNEARNED, unearned_rows),
     )
     for statement, rows in changes:
         change_all(db, statement, organization_id, [{**row, "updated_at": session.at} for row in rows])

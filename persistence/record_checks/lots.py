@@ -1,5 +1,6 @@
 """Checks of points that expire: lots against the transactions that created them and that took points from them."""
 
+from domain.ledger.records import BURN, MINT, PENDING, REVERT, REVERTED, TRANSFER
 from persistence.record_checks.forms import MARGIN, OF
 
 _WRONG_EXPIRED = f"""
@@ -8,7 +9,7 @@ SELECT l.organization_id, format('lot %s of wallet %s, account %s: counts %s as 
 FROM ledger_lots l LEFT JOIN (
     SELECT u.organization_id, u.ledger_lot_id, sum(u.amount) AS amount
     FROM ledger_lot_uses u JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
-    WHERE {OF.format("u")} AND t.is_expiry AND t.status <> 2 GROUP BY u.organization_id, u.ledger_lot_id
+    WHERE {OF.format("u")} AND t.is_expiry AND t.status <> {REVERTED} GROUP BY u.organization_id, u.ledger_lot_id
 ) taken USING (organization_id, ledger_lot_id)
 WHERE {OF.format("l")} AND l.expired <> coalesce(taken.amount, 0)
 """
@@ -36,7 +37,7 @@ WHERE {OF.format("t")} AND t.to_wallet_id IS NOT NULL AND made.amount > t.amount
     JOIN ledger_transactions r ON r.organization_id = u.organization_id
         AND r.ledger_transaction_id = u.ledger_transaction_id
     WHERE {OF.format("l")} AND l.ledger_transaction_id = t.ledger_transaction_id
-        AND r.transaction_type = 3
+        AND r.transaction_type = {REVERT}
 )) > t.amount
 """
 
@@ -48,7 +49,7 @@ FROM (
     SELECT l.organization_id, l.ledger_transaction_id, coalesce(l.expires_at, 'infinity') AS expires_at,
         sum(l.amount) AS amount
     FROM ledger_lots l JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
-    WHERE {OF.format("l")} AND t.transaction_type = 0 AND l.kept_until IS NULL AND NOT EXISTS (
+    WHERE {OF.format("l")} AND t.transaction_type = {TRANSFER} AND l.kept_until IS NULL AND NOT EXISTS (
         SELECT FROM ledger_lot_uses u JOIN ledger_lots k USING (organization_id, ledger_lot_id)
         WHERE {OF.format("u")} AND u.ledger_transaction_id = l.ledger_transaction_id
             AND k.kept_until IS NOT NULL
@@ -64,7 +65,7 @@ UNION ALL
 SELECT l.organization_id, format('lot %s of wallet %s, account %s: expires at %s, its mint was to expire at %s',
     l.ledger_lot_id, l.wallet_id, l.ledger_account_id, coalesce(l.expires_at, 'infinity'), t.pending_expires_at)
 FROM ledger_lots l JOIN ledger_transactions t USING (organization_id, ledger_transaction_id)
-WHERE {OF.format("l")} AND t.transaction_type = 1 AND l.expires_at IS DISTINCT FROM t.pending_expires_at
+WHERE {OF.format("l")} AND t.transaction_type = {MINT} AND l.expires_at IS DISTINCT FROM t.pending_expires_at
     AND t.pending_expires_at IS NOT NULL AND l.kept_until IS NULL
 """
 
@@ -76,7 +77,8 @@ SELECT u.organization_id, format('transaction %s: took %s from lot %s, which had
 FROM ledger_lot_uses u JOIN ledger_lots l USING (organization_id, ledger_lot_id)
 JOIN ledger_transactions t ON t.organization_id = u.organization_id
     AND t.ledger_transaction_id = u.ledger_transaction_id
-WHERE {OF.format("u")} AND t.transaction_type IN (0, 2) AND NOT t.is_expiry AND l.expires_at < t.created_at
+WHERE {OF.format("u")} AND t.transaction_type IN ({TRANSFER}, {BURN}) AND NOT t.is_expiry
+    AND l.expires_at < t.created_at
 UNION ALL
 SELECT u.organization_id, format('transaction %s: is the expiry of lot %s, which expires at %s',
     u.ledger_transaction_id, u.ledger_lot_id, coalesce(l.expires_at, 'infinity'))
@@ -95,15 +97,15 @@ SELECT organization_id, format('transaction %s: took %s from wallet %s, but %s f
     ledger_transaction_id, trim_scale(debit.amount), debit.wallet_id, trim_scale(coalesce(used.amount, 0)))
 FROM (
     SELECT t.organization_id, t.ledger_transaction_id, t.ledger_account_id, t.from_wallet_id AS wallet_id,
-        CASE t.status WHEN 0 THEN t.amount ELSE -sum(e.amount) - coalesce((
+        CASE t.status WHEN {PENDING} THEN t.amount ELSE -sum(e.amount) - coalesce((
             SELECT sum(r.amount) FROM ledger_transactions r WHERE {OF.format("r")}
                 AND r.reverted_ledger_transaction_id = t.ledger_transaction_id AND r.is_partial
         ), 0) END AS amount
     FROM ledger_transactions t JOIN ledger_accounts a USING (organization_id, ledger_account_id)
     JOIN ledger_entries e ON e.organization_id = t.organization_id
         AND e.ledger_transaction_id = t.ledger_transaction_id AND e.wallet_id = t.from_wallet_id
-    WHERE {OF.format("t")} AND a.point_tracking_enabled AND t.transaction_type IN (0, 2) AND t.status <> 2
-        AND NOT e.is_overdraft
+    WHERE {OF.format("t")} AND a.point_tracking_enabled AND t.transaction_type IN ({TRANSFER}, {BURN})
+        AND t.status <> {REVERTED} AND NOT e.is_overdraft
     GROUP BY t.organization_id, t.ledger_transaction_id
 ) debit LEFT JOIN (
     SELECT u.organization_id, u.ledger_transaction_id, sum(u.amount) AS amount

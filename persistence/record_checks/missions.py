@@ -1,5 +1,6 @@
 """Checks of missions: members' progress and rewards against the trackings of every count."""
 
+from domain.ledger.records import MINT
 from persistence.record_checks.forms import MARGIN, OF
 
 _COUNTED = f"""
@@ -63,7 +64,7 @@ FROM ledger_transactions t LEFT JOIN (
     GROUP BY a.organization_id, a.loyalty_event_id
 ) a USING (organization_id, loyalty_event_id)
 LEFT JOIN missions m ON m.organization_id = t.organization_id AND m.mission_id = a.mission_id
-WHERE {OF.format("t")} AND t.transaction_type = 1 AND t.loyalty_event_id IS NOT NULL
+WHERE {OF.format("t")} AND t.transaction_type = {MINT} AND t.loyalty_event_id IS NOT NULL
     AND t.system_unique_key ~ '\\:mission-[0-9]+$' AND (a.number IS NULL
         OR a.number = 1 AND a.created_at > m.updated_at + {MARGIN}
             AND t.amount > coalesce(m.points_accrual * a.achieved, 0))

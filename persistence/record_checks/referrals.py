@@ -1,5 +1,6 @@
 """Checks of referrals: the counts of codes against the logs of their uses, and the points of referrers."""
 
+from domain.ledger.records import MINT
 from persistence.record_checks.forms import MARGIN, OF, wrong_sums
 
 _UNREVERSED = f"SELECT * FROM referral_logs l WHERE {OF.format('l')} AND l.reversal_loyalty_event_id IS NULL"
@@ -43,7 +44,7 @@ SELECT l.organization_id, format('referral log %s: gave the referrer %s points, 
 FROM referral_logs l LEFT JOIN (
     SELECT t.organization_id, t.loyalty_event_id, sum(coalesce(t.reserved_amount, t.amount)) AS amount
     FROM ledger_transactions t
-    WHERE {OF.format("t")} AND t.loyalty_event_id IS NOT NULL AND t.transaction_type = 1
+    WHERE {OF.format("t")} AND t.loyalty_event_id IS NOT NULL AND t.transaction_type = {MINT}
         AND t.system_unique_key LIKE '%\\:referral-referrer'
     GROUP BY t.organization_id, t.loyalty_event_id
 ) paid USING (organization_id, loyalty_event_id)

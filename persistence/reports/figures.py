@@ -98,10 +98,10 @@ class FigureQuery:
     def select_records(self, pieces: Sequence[Piece], columns: str) -> str:
         """The SELECT of the records in pieces of time, which reads each piece by an index."""
         # OFFSET 0 keeps the planner from joining the pieces with all records.
-        begins = self.bind([piece.begin for piece in pieces])
+        starts = self.bind([piece.begin for piece in pieces])
         ends = self.bind([piece.end for piece in pieces])
         return (
-            f"SELECT {columns} FROM unnest(CAST({begins} AS timestamptz[]), CAST({ends} AS timestamptz[]))"
+            f"SELECT {columns} FROM unnest(CAST({starts} AS timestamptz[]), CAST({ends} AS timestamptz[]))"
             f" AS piece(begin, until) CROSS JOIN LATERAL (SELECT * FROM ({RECORDS[self.record_kind]}) every_record"
             f" WHERE organization_id = :organization_id AND at >= piece.begin AND at < piece.until"
             f" AND label = :label{self.condition_on_subject()} OFFSET 0) AS records"
@@ -111,8 +111,8 @@ class FigureQuery:
         """The condition that excludes the quarters of an hour of these pieces: their records are read instead."""
         if not pieces:
             return ""
-        begins = self.bind([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
-        return f" AND {bucket_of(QUARTER_HOUR)} <> ALL(CAST({begins} AS timestamptz[]))"
+        bucket_starts = self.bind([floor(piece.begin, QUARTER_HOUR) for piece in pieces])
+        return f" AND {bucket_of(QUARTER_HOUR)} <> ALL(CAST({bucket_starts} AS timestamptz[]))"
 
 
 def select_by_subject(query: FigureQuery, begin: datetime, end: datetime) -> str:
@@ -182,7 +182,7 @@ def find_series(
         parts.append(query.select_records(pieces, columns.format("at")))
     union = " UNION ALL ".join(parts)
     rows = query.execute(db, f"SELECT day, sum(a), sum(b), sum(c), sum(d) FROM ({union}) figures GROUP BY day")
-    by_number = {row[0]: Figures(*row[1:]) for row in rows}
+    by_number = {number: Figures(*figures) for number, *figures in rows}
     return [by_number.get(number, Figures()) for number in range(1, len(days) + 1)]
 
 

@@ -6,6 +6,8 @@ Each query has the columns organization_id, at, subject, label, wallet_id, a, b,
 
 from collections.abc import Mapping
 
+from domain.ledger.records import MINT, REVERT
+
 MEMBERS, COUPONS, MINTS, EVENTS, MISSIONS = "members", "coupons", "mints", "events", "missions"
 
 _MEMBERS = """
@@ -22,25 +24,25 @@ FROM coupon_usages
 """
 
 # A mint that waited counts when it became available. Each part of the union is read by another index.
-_MINTS = """
+_MINTS = f"""
 SELECT t.organization_id, t.at, t.ledger_account_id AS subject,
-    tag.label, CASE WHEN o.transaction_type = 1 THEN o.to_wallet_id ELSE t.to_wallet_id END AS wallet_id,
-    -e.amount AS a, CAST(CASE WHEN t.transaction_type = 1 THEN 1 ELSE 0 END AS numeric) AS b,
+    tag.label, CASE WHEN o.transaction_type = {MINT} THEN o.to_wallet_id ELSE t.to_wallet_id END AS wallet_id,
+    -e.amount AS a, CAST(CASE WHEN t.transaction_type = {MINT} THEN 1 ELSE 0 END AS numeric) AS b,
     CAST(0 AS numeric) AS c, CAST(0 AS numeric) AS d
 FROM (
     SELECT *, coalesce(external_event_date, created_at) AS at FROM ledger_transactions
-    WHERE transaction_type IN (1, 3) AND available_at IS NULL
+    WHERE transaction_type IN ({MINT}, {REVERT}) AND available_at IS NULL
     UNION ALL
-    SELECT *, captured_at FROM ledger_transactions WHERE transaction_type = 1 AND available_at IS NOT NULL
+    SELECT *, captured_at FROM ledger_transactions WHERE transaction_type = {MINT} AND available_at IS NOT NULL
 ) t
 JOIN ledger_entries e ON e.organization_id = t.organization_id AND e.ledger_transaction_id = t.ledger_transaction_id
 LEFT JOIN ledger_transactions o ON o.organization_id = t.organization_id
     AND o.ledger_transaction_id = t.reverted_ledger_transaction_id
-CROSS JOIN LATERAL (SELECT CASE WHEN o.transaction_type = 1 THEN o.tags ELSE t.tags END AS tags) AS tagged
+CROSS JOIN LATERAL (SELECT CASE WHEN o.transaction_type = {MINT} THEN o.tags ELSE t.tags END AS tags) AS tagged
 CROSS JOIN LATERAL unnest(
     CASE WHEN tagged.tags IS NULL THEN ARRAY[''] ELSE ARRAY(SELECT '' UNION SELECT unnest(tagged.tags)) END
 ) AS tag(label)
-WHERE (t.transaction_type = 1 OR o.transaction_type = 1)
+WHERE (t.transaction_type = {MINT} OR o.transaction_type = {MINT})
     AND e.wallet_id IS NULL AND e.amount <> 0
 """
 

@@ -12,11 +12,11 @@ from persistence.reports.figures import FigureQuery, select_by_subject, uncovere
 from persistence.reports.records import MINTS
 
 
-class Received(NamedTuple):
+class MintTotals(NamedTuple):
     """The minted amount less reversals, and the number of wallets that anything was minted to."""
 
     amount: Decimal
-    wallets: int
+    wallet_count: int
 
 
 class TopMember(NamedTuple):
@@ -51,19 +51,19 @@ def find_top(
         f"SELECT wallet_id, sum(minted) FROM ({wallet_mints}) wallets GROUP BY wallet_id HAVING sum(minted) > 0"
         f" ORDER BY sum(minted) DESC, wallet_id LIMIT {query.bind(limit)}",
     )
-    return _top_members(db, organization_id, [(row[0], row[1]) for row in rows])
+    return _top_members(db, organization_id, [(wallet_id, amount) for wallet_id, amount in rows])
 
 
-def find_received(
+def find_mint_totals(
     db: Connection, organization_id: int, begin: datetime, end: datetime, ledger_account_id: int
-) -> Received:
+) -> MintTotals:
     """In a range, the amount minted in an account less reversals, and the number of wallets with any mint."""
     query, wallet_mints = _wallet_mints(organization_id, begin, end, None, ledger_account_id)
     # The sum is read from the totals of the account; the totals of wallets are only used to count wallets.
     minted = f"SELECT coalesce(sum(a), 0) FROM ({select_by_subject(query, begin, end)}) account"
     receivers = f"SELECT wallet_id FROM ({wallet_mints}) wallets GROUP BY wallet_id HAVING sum(mints) > 0"
     [row] = query.execute(db, f"SELECT ({minted}), (SELECT count(*) FROM ({receivers}) receivers)")
-    return Received(*row)
+    return MintTotals(*row)
 
 
 def _wallet_mints(
@@ -91,5 +91,9 @@ def _wallet_mints(
 def _top_members(db: Connection, organization_id: int, top: Sequence[tuple[int, Decimal]]) -> list[TopMember]:
     """The members of wallets with their amounts, in the order of `top`."""
     values = {"organization_id": organization_id, "wallet_ids": [wallet_id for wallet_id, _ in top]}
-    names = {row[0]: row[1:] for row in db.execute(text(_NAMES), values)}
-    return [TopMember(names[wallet_id][0], amount, *names[wallet_id][1:]) for wallet_id, amount in top]
+    members = {wallet_id: member for wallet_id, *member in db.execute(text(_NAMES), values)}
+    top_members = []
+    for wallet_id, amount in top:
+        key, name, lastname = members[wallet_id]
+        top_members.append(TopMember(key, amount, name, lastname))
+    return top_members

@@ -3,6 +3,7 @@
 `metadata.create_all` adds them after the tables. No statement has a percent sign, which drivers read as a placeholder.
 """
 
+from domain.ledger.records import SETTLED
 from persistence.tables.base import execute_on
 from persistence.tables.ledger import ledger_entries
 from persistence.tables.shards import SHARD_BESIDE, on_shards_too
@@ -23,7 +24,7 @@ BEGIN
     {on_shards_too("ledger_transactions", _SUM_OF_ENTRIES, into="difference, entries", values=("new",))}
     IF difference <> 0 THEN
         fault := 'has entries that sum to ' || difference || ', not to zero';
-    ELSIF new.amount > 0 AND new.status = 1 AND entries < 2 THEN
+    ELSIF new.amount > 0 AND new.status = {SETTLED} AND entries < 2 THEN
         fault := 'moves ' || new.amount || ' with ' || entries || ' entries';
     ELSE
         RETURN NULL;

@@ -17,7 +17,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from domain.ledger.extensions import ExpiryExtension
-from domain.ledger.records import Balance, Ledger, LedgerAccount, Wallet
+from domain.ledger.records import MINT, PENDING, REVERT, Balance, Ledger, LedgerAccount, Wallet
 from persistence.tables.base import (
     belongs_to_organization,
     created_and_updated,
@@ -112,7 +112,9 @@ ledger_balances = record_table(
     postgresql_with={"fillfactor": "70"},
 )
 
-_AWAITS_EVENT = "status = 0 AND transaction_type = 1 AND available_at IS NULL AND available_on IS NOT NULL"
+_IS_PENDING = f"status = {PENDING}"
+_IS_MINT = f"transaction_type = {MINT}"
+_AWAITS_EVENT = f"{_IS_PENDING} AND {_IS_MINT} AND available_at IS NULL AND available_on IS NOT NULL"
 
 ledger_transactions = tenant_table(
     "ledger_transactions",
@@ -182,12 +184,12 @@ ledger_transactions = tenant_table(
         "external_event_date",
         where="external_event_date IS NOT NULL",
     ),
-    index("ix_ledger_transactions_pending", "from_wallet_id", "ledger_account_id", where="status = 0"),
+    index("ix_ledger_transactions_pending", "from_wallet_id", "ledger_account_id", where=_IS_PENDING),
     # Mints and reverts, for reports.
     index(
         "ix_ledger_transactions_date",
         text("coalesce(external_event_date, created_at)"),
-        where="transaction_type IN (1, 3)",
+        where=f"transaction_type IN ({MINT}, {REVERT})",
     ),
     # Mints that waited, for reports: they were captured as of the moment when they became available.
     index("ix_ledger_transactions_released", "captured_at", where="available_at IS NOT NULL"),
@@ -198,13 +200,13 @@ ledger_transactions = tenant_table(
         "to_wallet_id",
         "ledger_account_id",
         text("coalesce(external_event_date, captured_at, created_at)"),
-        where="transaction_type = 1",
+        where=_IS_MINT,
     ),
     # Expiries that late activities may revert.
     index("ix_ledger_transactions_expiry", "from_wallet_id", "external_event_date", where="is_expiry"),
     # Wallets with holds that have ended.
-    index("ix_ledger_transactions_held", "from_wallet_id", where="status = 0 AND held_until IS NOT NULL"),
-    index("ix_ledger_transactions_pending_to", "to_wallet_id", where="status = 0"),
+    index("ix_ledger_transactions_held", "from_wallet_id", where=f"{_IS_PENDING} AND held_until IS NOT NULL"),
+    index("ix_ledger_transactions_pending_to", "to_wallet_id", where=_IS_PENDING),
     # A wallet's mints that were not available at once.
     index("ix_ledger_transactions_timed", "to_wallet_id", "ledger_account_id", where="available_at IS NOT NULL"),
     # Mints that wait for an event that has not happened yet: of a wallet, and of an order.
@@ -215,7 +217,7 @@ ledger_transactions = tenant_table(
         "ix_ledger_transactions_waiting",
         text("coalesce(available_at, held_until)"),
         "to_wallet_id",
-        where="status = 0 AND transaction_type = 1 AND (available_at IS NOT NULL OR available_on IS NOT NULL)",
+        where=f"{_IS_PENDING} AND {_IS_MINT} AND (available_at IS NOT NULL OR available_on IS NOT NULL)",
     ),
     Index("ix_ledger_transactions_tags", "tags", postgresql_using="gin", postgresql_where=text("tags IS NOT NULL")),
     CheckConstraint("transaction_type BETWEEN 0 AND 3", "transaction_type"),

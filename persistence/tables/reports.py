@@ -138,9 +138,9 @@ _EVENT_CHANGED = _trigger_function(
     values=("new", "old"),
 )
 
-# The entries of the issuance side are what was minted. A mint that waited counts when it became available; the revert
-# of a mint counts for the tags and the wallet of the mint. Each transaction is looked up individually, for the reason
-# in `persistence/tables/guards.py`.
+# The entries of the issuance side are what was minted. A mint (type 1) that waited counts when it became available; the
+# revert (type 3) of a mint counts for the tags and the wallet of the mint. Each transaction is looked up individually,
+# for the reason in `persistence/tables/guards.py`.
 _MINTS = _trigger_function(
     "report_entries_added",
     "ledger_entries",
