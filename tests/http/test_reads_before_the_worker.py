@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tests.builders.points import Points
+from tests.builders.tiers import TierSchedule
 from tests.builders.tracking import Shop, event
 
 AWAITED_EVENT = {"eventTypes": ["member-generic-event"], "cancelAfter": "P20D"}
@@ -65,3 +66,26 @@ def test_reads_of_a_random_history_do_not_depend_on_the_worker(clock, seed):
         # The page is shorter by the transactions that the worker posted for expiries and reverts.
         assert available_mints(points).items() <= mints_before.items()
     assert points.verify() == []
+
+
+@pytest.mark.parametrize("basis", ["balance", "earned"])
+def test_a_member_is_read_with_the_tier_of_points_that_have_become_available(clock, basis):
+    shop = Shop(clock.organization)
+    tiers = TierSchedule.new(shop, policy={"basis": basis}, Gold=1000)
+    points, member = Points.default(clock.organization), clock.organization.member("ana")
+    points.mint(member["ledgerWalletId"], 1000, availableAfter="P1D")
+    points.change(
+        "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
+        now="2026-03-02T10:00:00Z",
+        id=clock.organization.id,
+    )
+
+    def tier_and_points():
+        record = shop.integration.get("/members/ana")["loyaltyMember"]
+        [status] = record["tierStatus"]
+        return tiers.of_record(record), status["tier"]["name"], status["points"], "nextTier" in status
+
+    assert tier_and_points() == ("Gold", "Gold", 1000, False)
+    # To advance the clock runs the worker.
+    clock.advance("2026-03-02T10:00:01Z")
+    assert tier_and_points() == ("Gold", "Gold", 1000, False)

@@ -9,7 +9,7 @@ from domain.ledger.views import WalletView
 from domain.members import Member
 from domain.problems import FieldFault, InvalidRequest
 from domain.tier_policies import BALANCE, TierPoints
-from domain.tiers import MemberTier, Points, TierAssignments, TierStatus, tier_status
+from domain.tiers import MemberTier, Points, TierAssignments, TierSchedule, TierStatus, tier_status
 from handlers.call import Call
 from handlers.services.configuration import Configuration, configuration_of
 from handlers.services.unit_of_work.derived_events import Earnings, find_tier_earnings
@@ -166,9 +166,10 @@ def current_tiers(
 def replace_lapsed_tiers(
     call: Call, members: Sequence[Member], stored_tiers: dict[int, list[MemberTier]], balances: Balances | None = None
 ) -> dict[int, list[MemberTier]]:
-    """Replace the entries of `stored_tiers` that have expired, or that depended on expired points; return it.
+    """Replace the entries of `stored_tiers` that have expired, or whose points have expired or arrived; return it.
 
-    `stored_tiers` has the tiers by member id, `balances` the balances by wallet id; None if they were not read yet.
+    Points have arrived if they are available, but not posted yet. `stored_tiers` has the tiers by member id, `balances`
+    the balances by wallet id. If these are None, because they were not read yet, arrived points may not count.
     """
     if balances is None:
         may_have_ended = any(
@@ -185,6 +186,20 @@ def replace_lapsed_tiers(
                 replace(tier, expires_at=call.now)
                 if (member.wallet_id, _account_behind(call, tier)) in expired_balances
                 else tier
+                for tier in stored_tiers[member.member_id]
+            ]
+    arrivals = {
+        (view.wallet_id, view.ledger_account_id): view.arrived_mints[-1].available_at
+        for views in balances.values()
+        for view in views
+        if view.arrived_mints
+    }
+    if arrivals:
+        for member in members:
+            stored_tiers[member.member_id] = [
+                tier
+                if (moment := arrivals.get((member.wallet_id, _raising_account(call, tier) or 0))) is None
+                else replace(tier, expires_at=moment)
                 for tier in stored_tiers[member.member_id]
             ]
     lapsed_members = [
@@ -207,21 +222,30 @@ def replace_lapsed_tiers(
 
 def _account_behind(call: Call, tier: MemberTier) -> int | None:
     """The account whose balance decides how long a member keeps a tier; None if none does, or if it cannot expire."""
-    configuration = configuration_of(call.db, call.organization)
-    schedule = next(
-        (
-            schedule
-            for schedule in configuration.tier_schedules
-            if schedule.loyalty_program_id == tier.loyalty_program_id
-        ),
-        None,
-    )
+    schedule = _schedule_of(call, tier)
     if tier.is_manual or schedule is None or not schedule.moves_members or schedule.policy.basis != BALANCE:
         return None
     # No account has the id 0.
-    account = configuration.accounts.get(schedule.ledger_account_id or 0)
+    account = configuration_of(call.db, call.organization).accounts.get(schedule.ledger_account_id or 0)
     can_expire = account is not None and (account.point_tracking_enabled or account.expiration_policies)
     return schedule.ledger_account_id if can_expire else None
+
+
+def _raising_account(call: Call, tier: MemberTier) -> int | None:
+    """The account whose points can give the member another tier now; None if none can, or if points of a period count.
+
+    Points of a period are read from postings, which do not contain arrived points yet.
+    """
+    schedule = _schedule_of(call, tier)
+    if tier.held_tier.is_fixed or schedule is None or not schedule.moves_members or schedule.policy.has_period:
+        return None
+    return schedule.ledger_account_id
+
+
+def _schedule_of(call: Call, tier: MemberTier) -> TierSchedule | None:
+    """The schedule of the program of a tier; None if the program has none."""
+    schedules = configuration_of(call.db, call.organization).tier_schedules
+    return next((schedule for schedule in schedules if schedule.loyalty_program_id == tier.loyalty_program_id), None)
 
 
 def _balances_of(call: Call, members: Sequence[Member]) -> Balances:
