@@ -52,7 +52,10 @@ ORDER BY m.member_id LIMIT %(limit)s
 # Amounts by their expiry, and qualifying points by the quarter of an hour in which they were earned: midnight of every
 # time zone is the end of a quarter, so that each period gets its own points. Points that wait for a moment have the
 # amount and the qualifying points in one row.
-_EARNED = "coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0)"
+# A return reduces the `amount` of a pending mint, and its qualifying points in proportion.
+_EARNED = """CASE WHEN t.status = 0
+    THEN coalesce(trunc(t.qualifying_amount * t.amount / t.reserved_amount, a.decimals), t.amount)
+    ELSE coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0) END"""
 _QUARTER = f"date_bin('15 minutes', coalesce(t.external_event_date, t.captured_at, t.created_at), '{_EPOCH}')"
 _BALANCES = f"""
 SELECT wallet_id, coalesce(a.alias, a.ledger_account_key::text), held.amount, held.expires_at, held.qualifying,
@@ -108,7 +111,7 @@ FROM (
     UNION ALL
     SELECT t.organization_id, t.to_wallet_id, t.ledger_account_id, 0, NULL, sum({_EARNED}), {_QUARTER} AS earned_at,
         NULL, 0, NULL
-    FROM ledger_transactions t
+    FROM ledger_transactions t JOIN ledger_accounts a USING (organization_id, ledger_account_id)
     WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s)
         AND t.transaction_type = {MINT} AND (t.status = {SETTLED} OR t.status = {PENDING} AND t.available_at <= %(now)s)
     GROUP BY t.organization_id, t.to_wallet_id, t.ledger_account_id, earned_at
@@ -117,7 +120,7 @@ FROM (
     SELECT t.organization_id, t.to_wallet_id, t.ledger_account_id, sum(t.amount),
         coalesce(t.pending_expires_at, t.policy_expires_at) AS ends_at, sum({_EARNED}), {_QUARTER} AS earned_at,
         t.available_at, 0, NULL
-    FROM ledger_transactions t
+    FROM ledger_transactions t JOIN ledger_accounts a USING (organization_id, ledger_account_id)
     WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = ANY(%(wallet_ids)s)
         AND t.transaction_type = {MINT} AND t.status = {PENDING} AND t.available_at > %(now)s
     GROUP BY t.organization_id, t.to_wallet_id, t.ledger_account_id, ends_at, earned_at, t.available_at

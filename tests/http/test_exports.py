@@ -192,6 +192,26 @@ def test_points_that_have_become_available_repay_debt_before_they_are_exported(c
     assert (exported_amount(), points.balance(wallet)) == (24, 24)
 
 
+def test_a_return_reduces_the_exported_qualifying_points_of_points_that_wait(clock):
+    shop, available_at = Shop(clock.organization), datetime(2026, 3, 15, 9, tzinfo=UTC)
+    shop.campaign(running(mint(100, qualifyingAmount=40, availableAfter="P14D")), eventType=ORDER_CREATED)
+    member = shop.member()
+    shop.track_one(order(member, 10, external_id="o-1"))
+    shop.track_one(order_update(member, "o-1", "confirmed"))
+    shop.track_one(order(member, 5, status="partially-returned", external_id="o-1"))
+
+    def exported_amounts(now):
+        """The sums of the points and of the qualifying points."""
+        rows = [json.loads(line) for line in exported_lines(clock.organization, "balances", now=now)]
+        return sum(row["amount"] for row in rows), sum(row["qualifyingAmount"] for row in rows)
+
+    # Half of the order is left, and so half of the 100 and the 40.
+    assert exported_amounts(available_at - timedelta(days=1)) == (50, 20)
+    assert exported_amounts(available_at) == (50, 20)
+    clock.advance(available_at.isoformat())
+    assert exported_amounts(available_at) == (50, 20)
+
+
 def test_an_export_can_start_after_a_member_or_contain_only_changed_members(organization):
     ana, ben, _cora = (organization.member(name) for name in ("ana", "ben", "cora"))
     assert member_ids_of(exported_lines(organization, after=ana["memberId"])) == ["ben", "cora"]
