@@ -100,7 +100,13 @@ FROM (
     SELECT b.organization_id, b.wallet_id, b.ledger_account_id, free.amount, NULL, 0, NULL, NULL, 0, NULL
     FROM ledger_balances b JOIN ledger_accounts a USING (organization_id, ledger_account_id)
     CROSS JOIN LATERAL (
-        SELECT b.current_balance + greatest(coalesce(sum(t.amount), 0) - b.current_overdraft_balance, 0) AS amount
+        SELECT coalesce(sum(t.amount), 0) AS amount FROM ledger_transactions t
+        WHERE t.organization_id = %(organization_id)s AND t.from_wallet_id = b.wallet_id
+            AND t.ledger_account_id = b.ledger_account_id AND t.status = 0 AND t.held_until <= %(now)s
+    ) ended_holds
+    CROSS JOIN LATERAL (
+        SELECT b.current_balance - b.pending_debit_balance + ended_holds.amount
+            + greatest(coalesce(sum(t.amount), 0) - b.current_overdraft_balance, 0) AS amount
         FROM ledger_transactions t
         WHERE t.organization_id = %(organization_id)s AND t.to_wallet_id = b.wallet_id
             AND t.ledger_account_id = b.ledger_account_id AND t.status = {PENDING} AND t.transaction_type = {MINT}

@@ -192,6 +192,16 @@ def test_points_that_have_become_available_repay_debt_before_they_are_exported(c
     assert (exported_amount(), points.balance(wallet)) == (24, 24)
 
 
+@pytest.mark.parametrize("is_tracked", [False, True])
+def test_points_that_a_pending_transaction_holds_are_not_exported(organization, is_tracked):
+    points, member = Points.new(organization, pointTrackingEnabled=is_tracked), organization.member("ana")
+    points.mint(member["ledgerWalletId"], 100)
+    points.burn(member["ledgerWalletId"], 60, captureMethod="manual")
+    rows = map(json.loads, exported_lines(organization, "balances"))
+    # A further row has the earned points, which have the amount 0.
+    assert [row["amount"] for row in rows] == [100 - 60, 0]
+
+
 def test_a_return_reduces_the_exported_qualifying_points_of_points_that_wait(clock):
     shop, available_at = Shop(clock.organization), datetime(2026, 3, 15, 9, tzinfo=UTC)
     shop.campaign(running(mint(100, qualifyingAmount=40, availableAfter="P14D")), eventType=ORDER_CREATED)
