@@ -117,12 +117,13 @@ def test_a_step_takes_further_wallets_only_for_few_due_points(shop, monkeypatch,
         for _ in range(2):
             shop.give(member, 5, ledgerAccountId=account_id, **waiting)
     monkeypatch.setattr(expire, "MAX_DUE_ROWS", 3)
-    wallet_ids, last_wallet_ids = [row.wallet_id for row in shop.rows("members", order="wallet_id")], [0]
+    wallet_ids = [row.wallet_id for row in shop.rows("members", order="wallet_id")]
+    last_wallet_ids = [0]
     moment = datetime.now(UTC) + timedelta(days=100)
     with shop.engine.connect() as db:
         organization = organizations.find(db, shop.organization.id)
-        while posted := expire.expire_next(db, organization, last_wallet_ids[-1], moment):
-            last_wallet_ids.append(posted.last_wallet_id)
+        while expiry := expire.expire_next(db, organization, last_wallet_ids[-1], moment):
+            last_wallet_ids.append(expiry.last_wallet_id)
     # A step with two of the wallets would have 4 points.
     assert last_wallet_ids == [0, *wallet_ids]
 

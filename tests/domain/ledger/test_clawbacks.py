@@ -86,15 +86,17 @@ AMOUNTS = st.dictionaries(st.sampled_from(["mint", "soon", "late", "never"]), st
 def test_an_exchange_keeps_every_sum(returned_amounts, first, second):
     clawbacks = [clawback(8, **first), clawback(9, own_lot=SOON, **second)]
     exchanged_uses, changed_clawbacks = exchange_uses(uses(**returned_amounts), clawbacks)
-    by_id = {c.ledger_transaction_id: c for c in (*clawbacks, *changed_clawbacks)}
+    current_clawbacks = {each.ledger_transaction_id: each for each in (*clawbacks, *changed_clawbacks)}
     # Each clawback takes as much as before, and as much returns.
-    assert [total(by_id[8].uses), total(by_id[9].uses)] == [sum(first.values()), sum(second.values())]
+    assert total(current_clawbacks[8].uses) == sum(first.values())
+    assert total(current_clawbacks[9].uses) == sum(second.values())
     assert total(exchanged_uses) == sum(returned_amounts.values())
-    # What a lot gets back more than the debit took from it, clawbacks take less, and the reverse.
+    # If the exchange returns 3 points more to a lot, the clawbacks have 3 points less of this lot, and the reverse.
     for lot in EXPIRIES:
         returned_more = of_lot(exchanged_uses, lot) - of_lot(uses(**returned_amounts), lot)
-        taken_less = sum(of_lot(c.uses, lot) - of_lot(by_id[c.ledger_transaction_id].uses, lot) for c in clawbacks)
-        assert returned_more == taken_less
+        amounts_before = [of_lot(each.uses, lot) for each in clawbacks]
+        current_amounts = [of_lot(each.uses, lot) for each in current_clawbacks.values()]
+        assert returned_more == sum(amounts_before) - sum(current_amounts)
 
 
 def total(several_uses):
