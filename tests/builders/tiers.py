@@ -62,7 +62,9 @@ class TierSchedule:
         return self._entry_of_record(self.shop.integration.get(f"/members/{member}")["loyaltyMember"])
 
     def _entry_of_record(self, record: Mapping[str, Any]) -> dict[str, Any] | None:
-        return next((t for t in record["tiers"] if t["loyaltyProgramId"] == self.program["loyaltyProgramId"]), None)
+        return next(
+            (tier for tier in record["tiers"] if tier["loyaltyProgramId"] == self.program["loyaltyProgramId"]), None
+        )
 
     def set(self, member: str, name: str | None = None, *, expect: int = 200, **more: Any) -> dict[str, Any]:
         """Set a member's tier by request, or unset it without a name; return the response."""

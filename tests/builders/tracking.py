@@ -132,7 +132,9 @@ class Shop:
         """The member's balance in an account, by default the default account."""
         account_id = ledger_account_id or self.organization.defaults.ledger_account_id
         record = self.integration.get(f"/members/{member}")["loyaltyMember"]
-        return next(b["balance"] for b in record["ledgerBalances"] if b["ledgerAccountId"] == account_id)
+        return next(
+            balance["balance"] for balance in record["ledgerBalances"] if balance["ledgerAccountId"] == account_id
+        )
 
     def events(self, member: str, **query: Any) -> list[dict[str, Any]]:
         """The member's events, newest first, without the event `member-created`."""

@@ -61,7 +61,11 @@ def test_lots_assigned_used_and_reverted_at_once_agree_with_their_book(shop):
     unused_amounts = dict(shop.ask(statement, now=shop.now))
     remaining_uses, usages_before = sum(unused_amounts.values()), shop.find_book(book).total_usages
     # Each member tries three uses more than there are coupons.
-    calls = [lambda m=m: shop.use(m, book) for m in members for _ in range(int(unused_amounts.get(m.member_id, 0)) + 3)]
+    calls = [
+        lambda member=member: shop.use(member, book)
+        for member in members
+        for _ in range(int(unused_amounts.get(member.member_id, 0)) + 3)
+    ]
     counts = outcomes(calls)
     assert counts.pop("done", 0) == remaining_uses
     assert set(counts) <= {"coupon-expired", "coupon-not-assigned"}
@@ -177,7 +181,10 @@ def test_uses_that_are_reverted_at_the_same_time_return_each_to_its_own_lot(shop
     usages = [shop.use(member, book) for _ in range(12)]
     assert lots_of(shop, member) == [(2, 2)] * 6
     # Two calls revert each usage.
-    assert outcomes([lambda u=u: shop.revert(u) for u in usages * 2]) == {"done": 12, "coupon-usage-reverted": 12}
+    assert outcomes([lambda usage=usage: shop.revert(usage) for usage in usages * 2]) == {
+        "done": 12,
+        "coupon-usage-reverted": 12,
+    }
     assert lots_of(shop, member) == [(2, 0)] * 6
 
 
@@ -191,7 +198,11 @@ def test_no_lot_is_used_from_the_moment_of_its_expiry_on(shop):
     def use_at(moment):
         shop.use(member, book, now=moment)
 
-    calls = [lambda m=m: use_at(m) for m in (expiry - timedelta(microseconds=1), expiry) for _ in range(10)]
+    calls = [
+        lambda moment=moment: use_at(moment)
+        for moment in (expiry - timedelta(microseconds=1), expiry)
+        for _ in range(10)
+    ]
     random.Random(7).shuffle(calls)
     counts = outcomes(calls)
     # The ten calls before the expiry are enough to use the five lots.

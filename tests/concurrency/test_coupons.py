@@ -46,7 +46,11 @@ def test_a_code_of_a_list_that_many_members_request_is_assigned_to_one(shop):
     book = shop.book("list")
     shop.add_codes(book, ["A", "B", "C"])
     members = [shop.member() for _ in range(THREADS)]
-    calls = [lambda m=m, c=c: shop.assign(m, book, codes=(c,)) for m in members for c in "ABC"]
+    calls = [
+        lambda member=member, code=code: shop.assign(member, book, codes=(code,))
+        for member in members
+        for code in "ABC"
+    ]
     random.Random(1).shuffle(calls)
     assert outcomes(calls) == {"done": 3, "coupon-code-held": 3 * THREADS - 3}
 
@@ -127,7 +131,7 @@ def test_codes_whose_assignment_is_reverted_are_assigned_again_under_load(shop):
                 continue
             shop.revert(assignment)
 
-    run_simultaneously([lambda m=m: visit(m) for m in members])
+    run_simultaneously([lambda member=member: visit(member) for member in members])
     assert shop.find_book(book).total_assigned == 0
 
 
@@ -135,16 +139,20 @@ def test_a_coupon_that_twenty_members_lock_is_locked_by_one(shop):
     shared_book, list_book, personal_book = shop.book(max_coupon_count=1), shop.book("list"), shop.book()
     shop.add_codes(list_book, ["A"])
     members = [shop.member() for _ in range(20)]
-    assert outcomes([lambda m=m: shop.lock(m, shared_book, auto_assign=True) for m in members]) == {
+    assert outcomes([lambda member=member: shop.lock(member, shared_book, auto_assign=True) for member in members]) == {
         "done": 1,
         "coupon-out-of-stock": 19,
     }
-    assert outcomes([lambda m=m: shop.lock(m, list_book, code="A", auto_assign=True) for m in members]) == {
+    assert outcomes(
+        [lambda member=member: shop.lock(member, list_book, code="A", auto_assign=True) for member in members]
+    ) == {
         "done": 1,
         "coupon-locked": 19,
     }
     # A locked coupon is assigned to no other member.
-    assert outcomes([lambda m=m: shop.assign(m, list_book) for m in members]) == {"coupon-out-of-stock": 20}
+    assert outcomes([lambda member=member: shop.assign(member, list_book) for member in members]) == {
+        "coupon-out-of-stock": 20
+    }
     shop.assign(members[0], personal_book)
     assert outcomes([lambda: shop.lock(members[0], personal_book) for _ in range(20)]) == {
         "done": 1,

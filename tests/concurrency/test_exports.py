@@ -53,8 +53,8 @@ def test_an_export_that_is_created_while_a_member_is_erased_has_no_row_of_the_me
         paths.append(create(shop))
         write(shop)
 
-    creating = start_after(monkeypatch, shop, exports, "forget_rows", create_and_write)
+    creating_thread = start_after(monkeypatch, shop, exports, "forget_rows", create_and_write)
     shop.administration.delete(f"/members/{member_id}", expect=200)
-    creating.join(PATIENCE)
+    creating_thread.join(PATIENCE)
     assert [shop.administration.get(path)["export"]["status"] for path in paths] == ["done"]
     assert traces(shop.engine, organization_id=shop.organization.id) == {}

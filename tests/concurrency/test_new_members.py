@@ -18,14 +18,14 @@ def test_points_of_a_member_who_is_created_while_a_batch_waits_are_not_lost(shop
     zoe = shop.member()
     wallet_id = shop.integration.get(f"/members/{zoe}")["loyaltyMember"]["ledgerWalletId"]
     results = []
-    tracking = threading.Thread(target=lambda: results.extend(shop.track(event("ana"), event(zoe))))
+    tracking_thread = threading.Thread(target=lambda: results.extend(shop.track(event("ana"), event(zoe))))
     with shop.engine.connect() as db:
         db.execute(text("SELECT FROM wallets WHERE wallet_id = :wallet_id FOR UPDATE"), {"wallet_id": wallet_id})
-        tracking.start()
+        tracking_thread.start()
         wait_until(lambda: lock_waits(shop) == 1, PATIENCE)
         shop.member(loyaltyMemberId="ana")
-        giving = start_after(monkeypatch, shop, posting, "open_session", lambda: shop.give("ana", 100))
-    tracking.join(PATIENCE)
-    giving.join(PATIENCE)
+        giving_thread = start_after(monkeypatch, shop, posting, "open_session", lambda: shop.give("ana", 100))
+    tracking_thread.join(PATIENCE)
+    giving_thread.join(PATIENCE)
     assert [result["status"] for result in results] == ["success", "success"]
     assert (shop.balance("ana"), shop.balance(zoe)) == (5 + 100, 5)

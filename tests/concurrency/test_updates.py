@@ -85,8 +85,8 @@ def test_a_tier_that_is_made_the_default_at_the_same_time_cannot_be_deactivated(
     def choose():
         replies.append(shop.administration.request("PUT", program, body))
 
-    choosing = start_after(monkeypatch, shop, dispatch, "_find_records", choose)
+    choosing_thread = start_after(monkeypatch, shop, dispatch, "_find_records", choose)
     replies.append(shop.administration.request("PUT", path, {**TIER, "active": False}))
-    choosing.join(PATIENCE)
+    choosing_thread.join(PATIENCE)
     # Whichever is first, the other one is refused.
     assert statuses(replies) == {(200, None): 1, (409, "/problems/tier-inactive"): 1}

@@ -126,7 +126,9 @@ def described_operations(document: Document) -> list[str]:
         if "security" not in operation.operation:
             faults.append(f"{name}: no security of its own")
         faults += [
-            f"{name}: parameter {p['name']} is not described" for p in operation.parameters if not p.get("description")
+            f"{name}: parameter {parameter['name']} is not described"
+            for parameter in operation.parameters
+            if not parameter.get("description")
         ]
     counts = Counter(operation.operation_id for operation in operations(document))
     return faults + [f"{name}: {count} times" for name, count in counts.items() if count > 1]
@@ -224,12 +226,12 @@ def parameters(document: Document) -> list[str]:
     """Parameters have a scalar or array type; those of the path are declared; names differ in more than case."""
     faults = []
     for operation in operations(document):
-        declared_names = {p["name"] for p in operation.parameters if p["in"] == "path"}
+        declared_names = {parameter["name"] for parameter in operation.parameters if parameter["in"] == "path"}
         if declared_names != path_parameters(operation.path):
             faults.append(
                 f"{operation.operation_id}: path parameters {sorted(declared_names ^ path_parameters(operation.path))}"
             )
-        names = Counter(p["name"].lower() for p in operation.parameters)
+        names = Counter(parameter["name"].lower() for parameter in operation.parameters)
         faults += [
             f"{operation.operation_id}: {name} twice"
             for name, count in names.items()
@@ -522,7 +524,7 @@ def deprecations(document: Document) -> list[str]:
         body = [
             ((operation.operation_id,), content["schema"]) for content in body_contents(document, operation).values()
         ]
-        deprecated_parts = [p for p in operation.parameters if p.get("deprecated")]
+        deprecated_parts = [parameter for parameter in operation.parameters if parameter.get("deprecated")]
         deprecated_parts += [schema for _, schema in reachable_schemas(document, body) if schema.get("deprecated")]
         if deprecated_parts and "Deprecation" not in responses(document, operation)[operation.success]["headers"]:
             faults.append(f"{operation.operation_id}: no header Deprecation")

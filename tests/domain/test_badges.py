@@ -541,7 +541,12 @@ class ModelledBalances:
             )
             assert before.reversal_badge_tracking_id in (None, tracking.reversal_badge_tracking_id)
             self.stored[tracking.badge_tracking_id] = tracking
-        balances = {(m, b): balance for m in (ANA, BEN) for b in (1, 2) if (balance := self.balance(m, b))}
+        balances = {
+            (member, badge): balance
+            for member in (ANA, BEN)
+            for badge in (1, 2)
+            if (balance := self.balance(member, badge))
+        }
         assert all(balances.get(place, 0) == balance for place, balance in changes.balances.items())
         self.balances = BadgeBalances(balances, NOW, self.name)
         self.balances.put_trackings(self.stored.values())

@@ -161,7 +161,7 @@ def test_windows_that_overlap_are_refused_even_from_sunday_to_monday(windows, ov
     assert faults(*windows) == [(f"/dayOfWeekSchedule/schedule/{position}", detail) for position, detail in overlaps]
 
 
-def test_a_window_whose_end_equals_its_begin_is_refused():
+def test_a_window_whose_end_equals_its_start_is_refused():
     detail = "from is 09:00, the same as to; a whole day is from 00:00 to 24:00."
     assert faults(window(1, "09:00", "09:00")) == [("/dayOfWeekSchedule/schedule/0/from", detail)]
 

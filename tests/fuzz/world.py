@@ -120,7 +120,7 @@ def build_world(port: int, organization: Mapping[str, Any], token: str) -> World
         call("POST", f"{ledger}/accounts", _account(name))["ledgerAccount"]
         for name in ("Spare points", "Limited points")
     )
-    campaigns = [call("POST", f"{home}/campaigns", {"code": c, "name": c})["campaign"] for c in ("one", "two")]
+    campaigns = [call("POST", f"{home}/campaigns", {"code": code, "name": code})["campaign"] for code in ("one", "two")]
     action = f"{home}/campaigns/{campaigns[0]['campaignId']}/actions"
     actions = [call("POST", action, _action(organization))["action"] for _ in range(2)]
     for code in ("cup-returned", "cup-lost"):
@@ -213,8 +213,8 @@ def build_world(port: int, organization: Mapping[str, Any], token: str) -> World
     )["loyaltyProgram"]
     users = [call("POST", f"{home}/users", _user(name))["user"] for name in ("reader", "changed", "removed")]
     groups = [
-        call("POST", f"{home}/permission-groups", {"permissionGroupKey": k, "name": k})
-        for k in ("leads", "others", "former")
+        call("POST", f"{home}/permission-groups", {"permissionGroupKey": name, "name": name})
+        for name in ("leads", "others", "former")
     ]
     portals = [call("POST", f"{home}/portals", {"name": n, "active": True})["portal"] for n in ("Corner", "Other")]
     ids = {

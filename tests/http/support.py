@@ -146,7 +146,7 @@ class Client:
 
         await self.app(scope, receive, send)
         headers = {name.decode(): value.decode("latin-1") for name, value in messages[0]["headers"]}
-        return Reply(messages[0]["status"], headers, b"".join(m.get("body", b"") for m in messages[1:]))
+        return Reply(messages[0]["status"], headers, b"".join(message.get("body", b"") for message in messages[1:]))
 
 
 PROBLEM = {

@@ -110,7 +110,7 @@ def test_authorized_effects_count_against_limits_until_the_event_is_cancelled(sh
     assert pending_amounts(shop, member) == [("mint", 4), ("mint", 6 - 4)]
     for result in (results[1], results[0]):
         response = shop.integration.post(f"/events/{result['loyaltyEventKey']}/cancel", {}, expect=200)
-        assert [t["outcome"] for t in response["results"][0]["ledgerTransactions"]] == ["released"]
+        assert [transaction["outcome"] for transaction in response["results"][0]["ledgerTransactions"]] == ["released"]
     assert pending_transactions(shop, member) == []
     # The limits allow a full application again, now in the mode `full`.
     assert [outcome["status"] for outcome in shop.track_one(event(member))["effects"]] == ["executed"]
@@ -280,7 +280,7 @@ def test_an_authorized_order_is_stored_and_its_cancellation_releases_pending_poi
         executionMode="authorize",
     )
     assert [result["status"] for result in results] == ["success", "success"]
-    assert [t["outcome"] for t in results[1]["reverted"][0]["ledgerTransactions"]] == ["released"]
+    assert [transaction["outcome"] for transaction in results[1]["reverted"][0]["ledgerTransactions"]] == ["released"]
     assert pending_transactions(shop, member) == []
     assert shop.balance(member) == 0
     shop.check_ledger()

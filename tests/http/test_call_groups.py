@@ -238,10 +238,10 @@ def test_an_error_of_a_batch_is_the_outcome_of_each_of_its_calls(runner):
 def test_calls_that_wait_while_the_threads_end_are_still_run(runner):
     running_call = runner.call("running", waits=True)
     waiting_calls = [runner.call(f"waiting {number}") for number in range(3)]
-    ending = threading.Thread(target=runner.threads.close)
-    ending.start()
+    closing_thread = threading.Thread(target=runner.threads.close)
+    closing_thread.start()
     runner.go_on.set()
-    ending.join()
+    closing_thread.join()
     assert results(running_call, *waiting_calls) == ["individually", *["in a batch of 3"] * 3]
 
 

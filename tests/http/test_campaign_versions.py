@@ -54,7 +54,9 @@ def test_effects_and_explanations_name_the_version_of_their_campaign(shop):
     first_result = shop.track_one(event(member))
     shop.administration.put(f"/campaigns/{campaign['campaignId']}", {"code": campaign["code"], "name": "New"})
     second_result = shop.track_one(event(member))
-    assert [[e["campaignVersionId"] for e in result["effects"]] for result in (first_result, second_result)] == [
+    assert [
+        [effect["campaignVersionId"] for effect in result["effects"]] for result in (first_result, second_result)
+    ] == [
         [2],
         [3],
     ]

@@ -226,7 +226,7 @@ def test_events_that_an_event_caused_are_cancelled_with_it(shop, member):
     assert shop.balance(member) == 10 + 3
     results = cancel(shop, tracked_event["loyaltyEventKey"])["results"]
     assert [result["eventType"] for result in results][-2:] == ["ledger-transaction-created", GENERIC]
-    assert [t["amount"] for result in results for t in result["ledgerTransactions"]] == [3, 10]
+    assert [transaction["amount"] for result in results for transaction in result["ledgerTransactions"]] == [3, 10]
     reversal = next(loyalty_event for loyalty_event in shop.events(member) if loyalty_event["reason"] == "cancelled")
     cancelled_events = [
         loyalty_event

@@ -147,7 +147,7 @@ def test_a_cooldown_skips_all_effects_of_its_campaign_and_none_of_other_campaign
     shop.track_one(event(member, **at(TEN_O_CLOCK)))
     outcomes = shop.track_one(event(member, **at(TEN_O_CLOCK + timedelta(days=3))))["effects"]
     # The daily campaign, two effects of the weekly one, and the campaign without a cooldown.
-    assert [(e["effectId"], e["status"]) for e in outcomes] == [
+    assert [(outcome["effectId"], outcome["status"]) for outcome in outcomes] == [
         ("mint-points", "executed"),
         ("mint-points", "skipped"),
         ("notify", "skipped"),

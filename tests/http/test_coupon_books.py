@@ -310,8 +310,8 @@ def test_the_program_of_a_book_can_be_set_and_cleared(books, program):
 
 
 def test_tiers_and_tier_keys_express_the_same_restriction(books, tiers):
-    keys, ids = [t["loyaltyTierKey"] for t in tiers], [t["loyaltyTierId"] for t in tiers]
-    surface_ids = [str(i) for i in ids] if books.is_administration else ids
+    keys, ids = [tier["loyaltyTierKey"] for tier in tiers], [tier["loyaltyTierId"] for tier in tiers]
+    surface_ids = [str(tier_id) for tier_id in ids] if books.is_administration else ids
     book = books.make(tiers=surface_ids)
     assert (book["tierKeys"], book["tiers"]) == (keys, surface_ids)
     updated_book = books.change(book, tierKeys=keys[1:])
@@ -323,7 +323,7 @@ def test_tiers_and_tier_keys_express_the_same_restriction(books, tiers):
 
 
 def test_an_empty_list_of_tiers_contradicts_tiers_in_the_other_list(books, tiers):
-    keys, ids = [t["loyaltyTierKey"] for t in tiers], [t["loyaltyTierId"] for t in tiers]
+    keys, ids = [tier["loyaltyTierKey"] for tier in tiers], [tier["loyaltyTierId"] for tier in tiers]
     book = books.make(tierKeys=keys)
     for contradiction in ({"tiers": ids, "tierKeys": []}, {"tiers": [], "tierKeys": keys}):
         problem = books.change(book, **contradiction, expect=400)

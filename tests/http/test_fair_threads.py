@@ -139,9 +139,9 @@ def test_closing_finishes_waiting_calls_and_the_threads_can_be_reused(pool_of_4)
     # Four calls run, and two wait.
     calls = [pool_of_4.call("a", f"a{n}") for n in range(6)]
     pool_of_4.wait_for(4)
-    closing = threading.Thread(target=pool_of_4.threads.close)
-    closing.start()
+    closing_thread = threading.Thread(target=pool_of_4.threads.close)
+    closing_thread.start()
     pool_of_4.release("all")
-    closing.join(SECONDS)
+    closing_thread.join(SECONDS)
     assert [call.result(0) for call in calls] == [f"a{n}" for n in range(6)]
     assert pool_of_4.call("a", "again").result(SECONDS) == "again"

@@ -74,7 +74,7 @@ def test_items_without_a_set_succeed_or_fail_individually_in_order(points, batch
         batch.burn(ana_with_100, 999, systemUniqueKey="b-6"),
         batch.burn(ana_with_100, 20, captureMethod="manual"),
     )
-    assert [(p["index"], p["processedStatus"]) for p in response["processed"]] == [
+    assert [(item["index"], item["processedStatus"]) for item in response["processed"]] == [
         (0, "ok"),
         (2, "ok"),
         (3, "ok"),
@@ -82,14 +82,14 @@ def test_items_without_a_set_succeed_or_fail_individually_in_order(points, batch
         (6, "ok"),
     ]
     # The server chose the keys of the other items.
-    keys = {p["index"]: p["systemUniqueKey"] for p in response["processed"]}
+    keys = {item["index"]: item["systemUniqueKey"] for item in response["processed"]}
     assert (keys[0], keys[4]) == ("b-1", "b-5")
     assert slugs_of_failures(response) == {1: "insufficient-balance", 5: "insufficient-balance"}
-    assert [f["systemUniqueKey"] for f in response["failed"]] == [None, "b-6"]
+    assert [item["systemUniqueKey"] for item in response["failed"]] == [None, "b-6"]
     account = points.account
     for item in response["processed"] + response["failed"]:
         assert (item["ledgerKey"], item["ledgerAccountKey"]) == (account["ledgerKey"], account["ledgerAccountKey"])
-    rows = [row for p in response["processed"] for row in p["transactions"]]
+    rows = [row for item in response["processed"] for row in item["transactions"]]
     # ana has 100 - 10 points before the batch. A hold does not change the balance.
     assert [(r["transactionType"], r["walletId"], r["amount"], r["updatedBalance"], r["status"]) for r in rows] == [
         ("mint", ben, Decimal("5.5"), Decimal("5.5"), SETTLED),
@@ -127,7 +127,7 @@ def test_items_of_a_set_all_succeed_or_all_fail(points, batch, ana_with_100):
         batch.burn(ana_with_100, 8, atomicSetId=good_set),
         batch.mint(ana_with_100, 16, atomicSetId=bad_set),
     )
-    assert [p["index"] for p in response["processed"]] == [1, 2, 4]
+    assert [item["index"] for item in response["processed"]] == [1, 2, 4]
     assert slugs_of_failures(response) == {0: "atomic-set-failed", 3: "insufficient-balance", 5: "atomic-set-failed"}
     # The item without a set, and those of the good set.
     assert points.balance(ana_with_100) == 100 + 2 + (4 - 8)
@@ -172,11 +172,11 @@ def test_an_invalid_item_fails_only_its_own_set(points, batch, ana_with_100, fau
         {**batch.mint(ana_with_100, 2, atomicSetId=set_id), **fault},
         batch.mint(ana_with_100, 4),
     )
-    assert [p["index"] for p in response["processed"]] == [2]
+    assert [item["index"] for item in response["processed"]] == [2]
     assert slugs_of_failures(response) == {0: "atomic-set-failed", 1: slug}
     if slug == "invalid-request":
         [field] = fault
-        assert [e["pointer"] for e in response["failed"][1]["error"]["errors"]] == [f"/items/1/{field}"]
+        assert [fault["pointer"] for fault in response["failed"][1]["error"]["errors"]] == [f"/items/1/{field}"]
     assert points.balance(ana_with_100) == 100 + 4
 
 
@@ -197,7 +197,7 @@ def test_items_with_missing_or_surplus_fields_fail(points, batch, ana_with_100):
     ]
     response = batch.post(*[item for item, _ in cases])
     assert response["processed"] == []
-    fields = [{e["pointer"].rpartition("/")[2] for e in item["error"]["errors"]} for item in response["failed"]]
+    fields = [{fault["pointer"].rpartition("/")[2] for fault in item["error"]["errors"]} for item in response["failed"]]
     assert fields == [names for _, names in cases]
     response_with_fiat = batch.post({**revert, "fiatValue": 1})
     assert slugs_of_failures(response_with_fiat) == {0: "fiat-not-allowed"}
@@ -221,7 +221,7 @@ def test_repeated_items_of_a_batch_get_their_first_response(points, batch, ana_w
     first_response = batch.post(*items)
     assert first_response["failed"] == []
     _mint_id, hold_id, transfer_id, _revert_id = (
-        p["transactions"][0]["ledgerTransactionId"] for p in first_response["processed"]
+        item["transactions"][0]["ledgerTransactionId"] for item in first_response["processed"]
     )
     # Later changes of the transactions do not change the responses.
     points.capture((hold_id, 10))
@@ -236,7 +236,7 @@ def test_repeated_items_of_a_batch_get_their_first_response(points, batch, ana_w
 def test_a_key_that_occurs_twice_in_a_batch_is_posted_once(points, batch, ana_with_100):
     item = batch.mint(ana_with_100, 5, systemUniqueKey="twice")
     response = batch.post(item, item, {**item, "amount": 6})
-    assert [p["index"] for p in response["processed"]] == [0, 1]
+    assert [item["index"] for item in response["processed"]] == [0, 1]
     assert response["processed"][0]["transactions"] == response["processed"][1]["transactions"]
     assert slugs_of_failures(response) == {2: "key-reused"}
     assert points.balance(ana_with_100) == 100 + 5
@@ -284,7 +284,7 @@ def test_a_batch_overdraws_up_to_the_limit(organization):
         batch.burn(wallet, 40, allowOverdraft=True),
         batch.burn(wallet, 1, allowOverdraft=True),
     )
-    assert [p["transactions"][0]["isOverdraft"] for p in response["processed"]] == [True, True]
+    assert [item["transactions"][0]["isOverdraft"] for item in response["processed"]] == [True, True]
     assert slugs_of_failures(response) == {2: "overdraft-limit"}
     assert points.verify() == []
 
@@ -342,7 +342,7 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_items(points,
 
 def _revert_all(points, response):
     """Revert all transactions that a batch has posted, by one batch."""
-    ids = [str(p["transactions"][0]["ledgerTransactionId"]) for p in response["processed"]]
+    ids = [str(item["transactions"][0]["ledgerTransactionId"]) for item in response["processed"]]
     reverts = points.admin.post("/ledger-transactions/batch-revert", {"transactionIds": ids}, expect=200)
     assert len(reverts["processed"]) == len(ids)
 

@@ -79,7 +79,7 @@ def test_a_transfer_has_a_row_for_each_wallet(points):
     ana, ben = points.wallet(), points.wallet()
     points.mint(ana, 50)
     debit, credit = points.move(20, source=ana, target=ben, **DETAILS)
-    assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in (debit, credit)] == [
+    assert [(row["walletId"], row["amount"], row["updatedBalance"]) for row in (debit, credit)] == [
         (ana, 20, 50 - 20),
         (ben, 20, 20),
     ]
@@ -215,8 +215,8 @@ def test_a_burn_overdraws_up_to_the_limit_and_mints_repay_the_overdraft(overdraw
     # 10 of the balance, and 20 of the overdraft.
     from_balance, from_overdraft = overdrawable.burn(wallet, 30, allowOverdraft=True)
     assert [
-        (r["amount"], r["isOverdraft"], r["updatedBalance"], r["ledgerTransactionDetailIndex"])
-        for r in (from_balance, from_overdraft)
+        (row["amount"], row["isOverdraft"], row["updatedBalance"], row["ledgerTransactionDetailIndex"])
+        for row in (from_balance, from_overdraft)
     ] == [
         (10, False, 0, 0),
         (20, True, 0, 1),
@@ -260,22 +260,25 @@ def test_points_that_expire_soonest_are_spent_first_and_keep_their_expiry(organi
     soon, later = datetime.now(UTC) + timedelta(days=3), datetime.now(UTC) + timedelta(days=9)
     late_mint, early_mint = points.mint(ana, 10, expires_at=later), points.mint(ana, 5, expires_at=soon)
     [debit, credit] = points.move(8, source=ana, target=ben)
-    rows = {(r["ledgerTransactionId"], r["walletId"]): r["lots"] for r in points.rows(include="lots")}
+    rows = {(row["ledgerTransactionId"], row["walletId"]): row["lots"] for row in points.rows(include="lots")}
     # The 8 points are the 5 of the early mint and 3 of the late one.
     consumed_lots = rows[debit["ledgerTransactionId"], ana]["consumed"]
     assert rows[debit["ledgerTransactionId"], ana]["count"] == 2
-    assert [(c["madeByLedgerTransactionId"], c["amount"]) for c in consumed_lots] == [(early_mint, 5), (late_mint, 3)]
-    assert [datetime.fromisoformat(c["expiresAt"]) for c in consumed_lots] == [soon, later]
+    assert [(lot["madeByLedgerTransactionId"], lot["amount"]) for lot in consumed_lots] == [
+        (early_mint, 5),
+        (late_mint, 3),
+    ]
+    assert [datetime.fromisoformat(lot["expiresAt"]) for lot in consumed_lots] == [soon, later]
     assert rows[credit["ledgerTransactionId"], ben] == {"count": 0, "consumed": []}
     assert rows[late_mint, ana] == {"count": 0, "consumed": []}
     lots = points.wallet_of(ben, include="lots")["lots"]
-    assert [(datetime.fromisoformat(e["expiresAt"]), e["available"]) for e in lots["expiring"]] == [
+    assert [(datetime.fromisoformat(lot["expiresAt"]), lot["available"]) for lot in lots["expiring"]] == [
         (soon, 5),
         (later, 3),
     ]
     points.burn(ben, 6)
     lots_of_burn = points.rows(include="lots", walletId=ben)[0]["lots"]["consumed"]
-    assert [(c["madeByLedgerTransactionId"], c["amount"]) for c in lots_of_burn] == [
+    assert [(lot["madeByLedgerTransactionId"], lot["amount"]) for lot in lots_of_burn] == [
         (debit["ledgerTransactionId"], 5),
         (debit["ledgerTransactionId"], 1),
     ]
@@ -331,7 +334,7 @@ def test_points_whose_lifetime_has_ended_expire_as_soon_as_they_are_minted(organ
     wallet = points.wallet()
     [row] = points.move(10, target=wallet, externalEventDate="2020-01-01T00:00:00Z")
     assert (row["updatedBalance"], points.balance(wallet)) == (0, 0)
-    assert [(r["transactionType"], r["amount"]) for r in points.rows()] == [("burn", 10), ("mint", 10)]
+    assert [(row["transactionType"], row["amount"]) for row in points.rows()] == [("burn", 10), ("mint", 10)]
     assert points.verify() == []
 
 
@@ -474,7 +477,8 @@ def test_a_set_is_posted_entirely_or_not_at_all(points, organization):
     create = [{**mint, "systemUniqueKey": "set-1"}, transfer, burn, mint_of_moons]
     rows = points.admin.post(path, {"create": create})["transactions"]
     assert [
-        (r["transactionType"], r["ledgerAccountId"], r["walletId"], r["amount"], r["updatedBalance"]) for r in rows
+        (row["transactionType"], row["ledgerAccountId"], row["walletId"], row["amount"], row["updatedBalance"])
+        for row in rows
     ] == [
         ("mint", points.account_id, ana, 10, 10),
         ("transfer", points.account_id, ana, 4, 6),

@@ -99,7 +99,7 @@ def test_mints_and_transfers_can_be_reverted(points, ana_with_100):
     transfer = post_transfer(points, ana_with_100, ben, 30)
     revert_rows = points.revert(transfer)
     # Wallet, amount and new balance.
-    assert [(r["walletId"], r["amount"], r["updatedBalance"]) for r in revert_rows] == [
+    assert [(row["walletId"], row["amount"], row["updatedBalance"]) for row in revert_rows] == [
         (ben, 30, 0),
         (ana_with_100, 30, 100),
     ]
@@ -198,7 +198,7 @@ def test_points_of_a_reverted_burn_whose_expiry_has_passed_expire_at_once(points
     [row] = points.revert(burn)
     assert (row["updatedBalance"], points.balance(ana_with_100)) == (100, 100)
     # Newest first: the expiry and the revert.
-    assert [(r["transactionType"], r["amount"]) for r in points.rows(limit=2)] == [("burn", 5), ("revert", 5)]
+    assert [(row["transactionType"], row["amount"]) for row in points.rows(limit=2)] == [("burn", 5), ("revert", 5)]
     assert points.verify() == []
 
 
@@ -299,7 +299,7 @@ def test_malformed_captures_are_refused_with_the_field(points, body, pointer):
 
 def batch_revert(points, *ids, **more):
     """Revert transactions by one batch; return the response."""
-    body = {"transactionIds": [str(i) for i in ids], **more}
+    body = {"transactionIds": [str(transaction_id) for transaction_id in ids], **more}
     return points.admin.post("/ledger-transactions/batch-revert", body, expect=200)
 
 
@@ -311,13 +311,13 @@ def test_a_revert_of_a_spent_mint_fails_or_overdraws_or_burns_the_remaining_poin
     [failed_item] = batch_revert(overdrawable, mint)["failed"]
     assert failed_item["error"]["type"] == "/problems/insufficient-balance"
     [revert] = batch_revert(overdrawable, mint, burnAvailableBalance=True, allowOverdraft=True)["processed"]
-    assert [(r["amount"], r["isOverdraft"]) for r in revert["transactions"]] == [(10, False), (20, True)]
+    assert [(row["amount"], row["isOverdraft"]) for row in revert["transactions"]] == [(10, False), (20, True)]
     assert overdrawable.wallet_of(wallet)["currentOverdraftBalance"] == 20
     second_wallet = overdrawable.wallet()
     mint = overdrawable.mint(second_wallet, 30)
     overdrawable.burn(second_wallet, 20)
     [revert] = batch_revert(overdrawable, mint, burnAvailableBalance=True)["processed"]
-    assert [r["amount"] for r in revert["transactions"]] == [30 - 20]
+    assert [row["amount"] for row in revert["transactions"]] == [30 - 20]
     assert overdrawable.wallet_of(second_wallet)["currentOverdraftBalance"] == 0
     assert overdrawable.verify() == []
 
@@ -339,7 +339,7 @@ def test_allowing_an_overdraft_has_no_effect_on_an_account_without_one(points, a
     [failed_item] = batch_revert(points, mint, allowOverdraft=True)["failed"]
     assert failed_item["error"]["type"] == "/problems/insufficient-balance"
     [revert] = batch_revert(points, mint, allowOverdraft=True, burnAvailableBalance=True)["processed"]
-    assert [r["amount"] for r in revert["transactions"]] == [100 - 60]
+    assert [row["amount"] for row in revert["transactions"]] == [100 - 60]
 
 
 def test_a_batch_of_reverts_returns_a_result_for_each_transaction(
@@ -355,24 +355,26 @@ def test_a_batch_of_reverts_returns_a_result_for_each_transaction(
     fiat = [{"ledgerTransactionId": str(first_burn), "partialFiatValue": 3}]
     ids = (first_burn, foreign_mint, second_burn, mint_of_moons, first_burn, unknown_id)
     response = batch_revert(points, *ids, partialFiatValues=fiat)
-    assert [(r["ledgerTransactionId"], r["processedStatus"]) for r in response["processed"]] == [
+    assert [(item["ledgerTransactionId"], item["processedStatus"]) for item in response["processed"]] == [
         (str(first_burn), "ok"),
         (str(second_burn), "ok"),
         (str(mint_of_moons), "ok"),
     ]
-    assert [(r["ledgerTransactionId"], r["processedStatus"], r["error"]["type"]) for r in response["failed"]] == [
+    assert [
+        (item["ledgerTransactionId"], item["processedStatus"], item["error"]["type"]) for item in response["failed"]
+    ] == [
         (str(foreign_mint), "failed", "/problems/unknown-ledger-transaction"),
         (str(first_burn), "failed", "/problems/already-reverted"),
         (str(unknown_id), "failed", "/problems/unknown-ledger-transaction"),
     ]
-    assert [r["transactions"][0]["fiatValue"] for r in response["processed"]] == [3, 8, None]
-    keys = [r["ledgerAccountKey"] for r in response["processed"]]
+    assert [item["transactions"][0]["fiatValue"] for item in response["processed"]] == [3, 8, None]
+    keys = [item["ledgerAccountKey"] for item in response["processed"]]
     assert keys == [points.account["ledgerAccountKey"]] * 2 + [moons.account["ledgerAccountKey"]]
-    assert {r["ledgerKey"] for r in response["processed"]} == {points.account["ledgerKey"]}
+    assert {item["ledgerKey"] for item in response["processed"]} == {points.account["ledgerKey"]}
     # Nothing is returned about the two unknown transactions.
     foreign_failure, _repeated_failure, unknown_failure = response["failed"]
     assert (foreign_failure["ledgerKey"], unknown_failure["ledgerKey"]) == (None, None)
-    assert [r["transactions"] for r in response["failed"]] == [[], [], []]
+    assert [item["transactions"] for item in response["failed"]] == [[], [], []]
     # The burns of 8 each, and the values that their reverts return.
     assert points.wallet_of(ana_with_100)["totalFiatValue"] == 8 + 8 - 3 - 8
     assert foreign_points.rows()[0]["status"] == SETTLED

@@ -100,8 +100,14 @@ def test_a_row_has_every_field_of_its_transaction(organization, administration, 
 def rows(response):
     """The rows of a list: type, index, wallet, amount and updated balance."""
     return [
-        (r["transactionType"], r["ledgerTransactionDetailIndex"], r["walletId"], r["amount"], r["updatedBalance"])
-        for r in response["results"]
+        (
+            row["transactionType"],
+            row["ledgerTransactionDetailIndex"],
+            row["walletId"],
+            row["amount"],
+            row["updatedBalance"],
+        )
+        for row in response["results"]
     ]
 
 
@@ -130,7 +136,7 @@ def test_a_transaction_has_a_row_for_each_wallet_and_for_its_overdraft(administr
         ("transfer", 1, ben, 40, 40),
         ("mint", 0, ana, 100, 100),
     ]
-    assert [r["isOverdraft"] for r in response["results"]] == [False, True, False, False, False]
+    assert [row["isOverdraft"] for row in response["results"]] == [False, True, False, False, False]
     # The rows of one wallet.
     assert rows(administration.get(path, walletId=ana)) == [("transfer", 0, ana, 40, 60), ("mint", 0, ana, 100, 100)]
     assert rows(administration.get(path, walletId=ben))[2] == ("transfer", 1, ben, 40, 40)
@@ -245,7 +251,7 @@ def test_every_filter_and_every_pair_of_filters_finds_its_rows(administration, p
         """The ids of the listed rows, all of which are on the first page."""
         response = administration.get(path, **query)
         assert response["totalCount"] == len(response["results"])
-        return [r["ledgerTransactionId"] for r in response["results"]]
+        return [row["ledgerTransactionId"] for row in response["results"]]
 
     def newest_first(numbers):
         return [ids[number] for number in sorted(numbers, reverse=True)]
@@ -324,10 +330,12 @@ def test_the_list_of_a_member_has_the_rows_of_the_members_wallet_on_all_accounts
 
     def find_movements(**query):
         """The type and the amount of each listed row."""
-        return [(r["transactionType"], r["amount"]) for r in organization.integration.get(path, **query)["results"]]
+        return [
+            (row["transactionType"], row["amount"]) for row in organization.integration.get(path, **query)["results"]
+        ]
 
     assert find_movements() == [("transfer", 4), ("mint", 30), ("mint", 10)]
-    assert {r["walletId"] for r in organization.integration.get(path)["results"]} == {wallet}
+    assert {row["walletId"] for row in organization.integration.get(path)["results"]} == {wallet}
     assert find_movements(ledgerAccountKey=default_account_key) == [("transfer", 4), ("mint", 10)]
     assert find_movements(ledgerAccountKey=str(uuid.uuid4())) == []
     assert find_movements(systemUniqueKey="first") == [("mint", 10)]

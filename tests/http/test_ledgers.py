@@ -243,7 +243,9 @@ def test_the_first_account_of_a_ledger_is_its_default_until_another_one_replaces
 
     def default_ids(path):
         """The ids of the accounts that are the default of their ledger."""
-        return [a["ledgerAccountId"] for a in administration.get(path)["results"] if a["isDefaultAccount"]]
+        return [
+            account["ledgerAccountId"] for account in administration.get(path)["results"] if account["isDefaultAccount"]
+        ]
 
     assert default_ids(other_accounts) == [third_account["ledgerAccountId"]]
     path = f"{other_accounts}/{first_account['ledgerAccountId']}"
@@ -264,7 +266,7 @@ def test_concurrent_updates_leave_one_default_account(administration, accounts):
     with ThreadPoolExecutor(6) as pool:
         # `list` raises the errors of the threads.
         list(pool.map(make_default, account_ids))
-    [default_account] = [a for a in administration.get(accounts)["results"] if a["isDefaultAccount"]]
+    [default_account] = [account for account in administration.get(accounts)["results"] if account["isDefaultAccount"]]
     assert default_account["ledgerAccountId"] in account_ids
 
 
@@ -334,7 +336,7 @@ def test_burns_reduce_the_issued_amount_only_on_a_revolving_account(administrati
 
     raw(mint_and_burn)
     # The default account, Points, is revolving.
-    issued_amounts = {a["name"]: a["issued"] for a in administration.get(accounts)["results"]}
+    issued_amounts = {account["name"]: account["issued"] for account in administration.get(accounts)["results"]}
     assert issued_amounts == {"Points": 100 + 50 + Decimal("0.5") - 30, "once": 100 + 50 + Decimal("0.5")}
 
 
@@ -451,7 +453,9 @@ def test_a_wallet_has_one_entry_for_each_account_of_its_ledger(organization, adm
     wallet = raw(open_accounts)
     administration.post("/ledgers", {"name": "Other"})
     wallets = administration.get(f"/ledgers/{organization.defaults.ledger_id}/wallets/{wallet}")["wallets"]
-    assert [(w["ledgerAccountName"], w["currentBalance"], w["isDefaultAccount"]) for w in wallets] == [
+    assert [
+        (wallet["ledgerAccountName"], wallet["currentBalance"], wallet["isDefaultAccount"]) for wallet in wallets
+    ] == [
         ("Points", 0, True),
         ("Stars", Decimal("12.5"), False),
         ("Moons", 0, False),

@@ -33,7 +33,7 @@ def set_max_balance(shop, max_balance):
     """Give the default account a maximum balance; returns the account."""
     defaults = shop.organization.defaults
     path = f"/ledgers/{defaults.ledger_id}/accounts"
-    [account] = [a for a in shop.administration.get(path)["results"] if a["isDefaultAccount"]]
+    [account] = [account for account in shop.administration.get(path)["results"] if account["isDefaultAccount"]]
     body = {name: account[name] for name in ("name", "active", "isRevolving", "chainSyncEnabled")}
     response = shop.administration.put(
         f"{path}/{account['ledgerAccountId']}", {**body, "maxBalance": max_balance}, expect=200
@@ -202,7 +202,10 @@ def test_the_reward_of_a_mission_is_cut_at_the_maximum_balance(shop, member):
     set_max_balance(shop, 120)
     missions.create(shop, pointsAccrual=100, goalCount=1)
     rewards = [shop.track_one(event(member))["missions"][0]["rewards"][0] for _ in range(3)]
-    assert [(r["status"], r["amount"], r.get("requestedAmount"), r.get("error", {}).get("type")) for r in rewards] == [
+    assert [
+        (reward["status"], reward["amount"], reward.get("requestedAmount"), reward.get("error", {}).get("type"))
+        for reward in rewards
+    ] == [
         ("executed", 100, None, None),
         ("partial", 20, 100, BALANCE_LIMIT),
         ("failed", 0, 100, BALANCE_LIMIT),

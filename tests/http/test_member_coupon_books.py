@@ -76,7 +76,9 @@ def test_books_are_paged_and_ordered(books, ana):
     books.make(name="hidden", publishingStatus="draft")
     # Only a dry run lists the excluded draft, too.
     for dry_run, total in ((False, 5), (True, 6)):
-        pages = [list_books(books, ana, dryRun=dry_run, page=p, limit=2, order="couponBookId") for p in range(4)]
+        pages = [
+            list_books(books, ana, dryRun=dry_run, page=number, limit=2, order="couponBookId") for number in range(4)
+        ]
         assert [key for page in pages for key in keys(page)][:5] == book_keys
         assert {page["totalCount"] for page in pages} == {total}
     # By default the newest book is first.

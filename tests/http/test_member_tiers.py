@@ -75,7 +75,7 @@ def test_both_surfaces_set_tiers(shop, tiers, member):
     }
     path = f"/members/{member_id(shop, member)}/loyalty-programs/{tiers.program['loyaltyProgramId']}/tiers"
     page = shop.administration.get(path)
-    assert (page["totalCount"], [e["loyaltyTierId"] for e in page["results"]]) == (1, [tiers.id("Silver")])
+    assert (page["totalCount"], [entry["loyaltyTierId"] for entry in page["results"]]) == (1, [tiers.id("Silver")])
     assert shop.administration.get(path, page=1)["results"] == []
 
 

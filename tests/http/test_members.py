@@ -510,7 +510,9 @@ def test_members_are_filtered_and_ordered(integration, administration, three_mem
     assert list_ids(fromCreatedAt=creation_with_offset.strftime("%Y-%m-%dT%H:%M:%S.%f+02:00")) == [cleo, ben]
     # Only the administration has the filter by wallet.
     wallet_id = ben_record["ledgerWalletId"]
-    assert [m["loyaltyMemberId"] for m in administration.get("/members", walletId=wallet_id)["results"]] == [ben]
+    assert [member["loyaltyMemberId"] for member in administration.get("/members", walletId=wallet_id)["results"]] == [
+        ben
+    ]
 
 
 def test_existing_members_are_returned_in_the_order_of_the_request(integration, other_organization, three_members):

@@ -41,20 +41,20 @@ class Model:
 
     def active_usages(self, **like):
         """The usages with these fields that are not reverted."""
-        return [u for u in self.usages if not u.reverted and like.items() <= vars(u).items()]
+        return [usage for usage in self.usages if not usage.reverted and like.items() <= vars(usage).items()]
 
     def total(self, name, **like):
-        return sum(getattr(u, name) for u in self.active_usages(**like))
+        return sum(getattr(usage, name) for usage in self.active_usages(**like))
 
     def remaining_of(self, lot):
         return lot.assigned - self.used_of(lot)
 
     def used_of(self, lot):
-        return sum(u.used for u in self.usages if u.lot is lot and not u.reverted)
+        return sum(usage.used for usage in self.usages if usage.lot is lot and not usage.reverted)
 
     def lots(self, **like):
         """The assignments that are not used up, also expired ones, in the order of use."""
-        usable = [u for u in self.active_usages(**like) if u.assigned and self.remaining_of(u) > 0]
+        usable = [usage for usage in self.active_usages(**like) if usage.assigned and self.remaining_of(usage) > 0]
         return sorted(usable, key=lambda u: (u.expires is None, u.expires or self.now))
 
     def has_expired(self, lot):
@@ -71,7 +71,7 @@ class Model:
         return last.expires, last.data
 
     def free(self, book):
-        return [c for c in self.codes[book] if not self.active_usages(book=book, code=c)]
+        return [free_code for free_code in self.codes[book] if not self.active_usages(book=book, code=free_code)]
 
     def refuse_book(self, book):
         refuse(self.status[book] == "archived", "coupon-book-archived")
@@ -88,7 +88,9 @@ class Model:
         if rule.quota is not None:
             refuse(self.total("assigned", book=book, member=member) + amount > rule.quota, "coupon-quota")
         if rule.type in ("list", "generated") and code is not None:
-            refuse(any(u.member != member for u in self.active_usages(book=book, code=code)), "coupon-code-held")
+            refuse(
+                any(usage.member != member for usage in self.active_usages(book=book, code=code)), "coupon-code-held"
+            )
         if rule.type == "list" and code is None:
             refuse(not self.free(book), "coupon-out-of-stock")
             code = self.free(book)[0]
@@ -112,16 +114,18 @@ class Model:
     def use(self, member, book, *, code, discount, bypass, override):
         rule = self.rules[book]
         self.refuse_book(book)
-        uses = [u for u in self.active_usages(book=book, member=member) if u.used]
+        uses = [usage for usage in self.active_usages(book=book, member=member) if usage.used]
 
         def in_period(kind):
-            return [u for u in uses if period_of(kind, u.at, rule.zone) == period_of(kind, self.now, rule.zone)]
+            return [
+                usage for usage in uses if period_of(kind, usage.at, rule.zone) == period_of(kind, self.now, rule.zone)
+            ]
 
         if not bypass and rule.uses is not None:
             refuse(len(in_period(rule.uses.period)) + 1 > rule.uses.maximum, "coupon-usage-limit")
         refuse(rule.most is not None and discount is not None and discount > rule.most, "coupon-discount-too-high")
         if not bypass and rule.discounts is not None:
-            discounts_before = sum(u.discount or 0 for u in in_period(rule.discounts.period))
+            discounts_before = sum(usage.discount or 0 for usage in in_period(rule.discounts.period))
             refuse(discount and discounts_before + discount > rule.discounts.maximum, "coupon-discount-limit")
         lots = [lot for lot in self.lots(book=book, member=member) if code in (None, lot.code)]
         unexpired_lots = [lot for lot in lots if bypass or not self.has_expired(lot)]

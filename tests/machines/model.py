@@ -169,7 +169,10 @@ class Model:
         elif transaction.kind == "transfer":
             self.give(
                 (transaction.target, transaction.account),
-                [self.lot(transaction.account, p.amount, key, expires=p.expires) for p in transaction.pieces],
+                [
+                    self.lot(transaction.account, piece.amount, key, expires=piece.expires)
+                    for piece in transaction.pieces
+                ],
             )
 
     def close(self, transaction, status):

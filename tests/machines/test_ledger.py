@@ -217,7 +217,7 @@ class Ledger(RuleBasedStateMachine):
         movements = [replace(m.movement, atomic_set_id=sets[name]) for m, (_, name) in zip(plans, several, strict=True)]
         outcomes = self.client.post_batch(movements)
         items = [(name, plan.act) for plan, (_, name) in zip(plans, several, strict=True)]
-        assert [None if isinstance(o, int) else o.slug for o in outcomes] == self.units.batch(
+        assert [None if isinstance(outcome, int) else outcome.slug for outcome in outcomes] == self.units.batch(
             *self.wallets_and_accounts(plans), items
         )
         for plan, movement, outcome in zip(plans, movements, outcomes, strict=True):
@@ -246,7 +246,12 @@ class Ledger(RuleBasedStateMachine):
         slug, _ = self.attempt(
             lambda: self.client.capture(account, [(self.ids[key], part(key, amount)) for key, amount in parts])
         )
-        wallets = {w for key, _ in parts for w in (self.model.done[key].source, self.model.done[key].target) if w}
+        wallets = {
+            wallet
+            for key, _ in parts
+            for wallet in (self.model.done[key].source, self.model.done[key].target)
+            if wallet
+        }
         acts = [lambda key=key, amount=amount: self.model.capture(key, amount) for key, amount in parts]
         assert slug == self.units.do(wallets, {account}, *acts)
         self.effects.update(f"capture {portions[key]}" for key, _ in parts if slug is None)

@@ -108,7 +108,12 @@ class Program:
             member_id = self.shop.integration.get(f"/members/{name}")["loyaltyMember"]["memberId"]
             missions = self.shop.administration.get(f"/members/{member_id}/missions")["results"]
             columns["achieved"] = next(
-                (m["balance"]["timesAchieved"] for m in missions if m["missionId"] == self.mission_id), 0
+                (
+                    mission["balance"]["timesAchieved"]
+                    for mission in missions
+                    if mission["missionId"] == self.mission_id
+                ),
+                0,
             )
         return state
 

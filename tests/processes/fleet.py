@@ -123,7 +123,11 @@ def wait_until(question: Callable[[], Any], patience: float = 600) -> None:
 
 def verify_all(db: Connection) -> list[str]:
     """The violations that `verify` reports of all organizations."""
-    return [violation for o in organizations.find_all(db) for violation in verify(db, o.organization_id)]
+    return [
+        violation
+        for organization in organizations.find_all(db)
+        for violation in verify(db, organization.organization_id)
+    ]
 
 
 @contextmanager

@@ -102,8 +102,8 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_slowly():
                 pass
 
     with socket.create_server(("127.0.0.1", 0)) as server:
-        sipping = threading.Thread(target=sip, args=(server,))
-        sipping.start()
+        server_thread = threading.Thread(target=sip, args=(server,))
+        server_thread.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         reply, seconds = timed_post(
             WebhookClient(allows_http=True, allows_private=True, seconds=0.5), url, b"x" * 20_000_000
@@ -111,7 +111,7 @@ def test_a_call_ends_at_its_time_limit_if_the_receiver_reads_slowly():
         assert reply == Reply(None, "The receiver did not respond within 0.5 seconds.")
         assert seconds < PATIENCE
         over.set()
-        sipping.join(10)
+        server_thread.join(10)
 
 
 def test_at_most_a_limited_part_of_a_response_is_read(endpoint):

@@ -226,7 +226,9 @@ def next_unit(first_day, unit):
 
 
 ENVIRONMENT_OF_TIMES = Environment({"t": TIMESTAMP, "unit": STRING, "zone": STRING})
-START, END = (compile_expression(parse(f"t.{m}(unit, zone)"), ENVIRONMENT_OF_TIMES) for m in ("startOf", "endOf"))
+START, END = (
+    compile_expression(parse(f"t.{method}(unit, zone)"), ENVIRONMENT_OF_TIMES) for method in ("startOf", "endOf")
+)
 ADD_METHODS = {
     name: compile_expression(parse(f"t.{name}(int(unit), zone)"), ENVIRONMENT_OF_TIMES)
     for name in ("addDays", "addMonths", "addYears")

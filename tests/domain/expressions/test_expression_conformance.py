@@ -82,7 +82,9 @@ def test_each_section_passes_as_many_cases_as_documented(section):
     results = [outcome for outcome in outcomes() if outcome.case.section == section]
     passing, total = PASSED[section]
     assert len(results) == total
-    failures = [f"{o.case.text}: {o.detail}" for o in results if not o.passed and o.category == OTHER]
+    failures = [
+        f"{result.case.text}: {result.detail}" for result in results if not result.passed and result.category == OTHER
+    ]
     assert sum(outcome.passed for outcome in results) == passing, failures
 
 
@@ -93,7 +95,9 @@ def test_all_sections_are_measured():
 def test_every_deviation_has_a_known_reason():
     failures = [outcome for outcome in outcomes() if not outcome.passed]
     failures_without_reason = [
-        f"{o.case.section} {o.case.name}: {o.case.text}: {o.detail}" for o in failures if o.category == OTHER
+        f"{failure.case.section} {failure.case.name}: {failure.case.text}: {failure.detail}"
+        for failure in failures
+        if failure.category == OTHER
     ]
     assert failures_without_reason == []
     assert Counter(outcome.category for outcome in failures) == DEVIATIONS

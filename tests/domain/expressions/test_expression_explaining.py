@@ -190,9 +190,9 @@ def test_a_trace_has_the_deciding_elements_of_a_loop():
             ],
         }
     ]
-    assert [(e["labelledExpression"], e["value"], e["element"]["code"]) for e in root["elements"]] == [
-        ("quantity is more than 1", True, "coffee")
-    ]
+    assert [
+        (element["labelledExpression"], element["value"], element["element"]["code"]) for element in root["elements"]
+    ] == [("quantity is more than 1", True, "coffee")]
     assert root["elements"][0]["children"][0]["value"] == 2
 
 

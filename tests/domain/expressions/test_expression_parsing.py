@@ -205,7 +205,7 @@ def test_hostile_text_is_refused_or_read_in_good_time(text):
         parse(text)
     except ExpressionError as error:
         faults = error.faults
-    assert all(0 <= f.start <= f.end <= len(text) for f in faults)
+    assert all(0 <= fault.start <= fault.end <= len(text) for fault in faults)
     assert time.process_time() - start < 1
 
 

@@ -86,7 +86,7 @@ AMOUNTS = st.dictionaries(st.sampled_from(["mint", "soon", "late", "never"]), st
 def test_an_exchange_keeps_every_sum(returned_amounts, first, second):
     clawbacks = [clawback(8, **first), clawback(9, own_lot=SOON, **second)]
     exchanged_uses, changed_clawbacks = exchange_uses(uses(**returned_amounts), clawbacks)
-    current_clawbacks = {each.ledger_transaction_id: each for each in (*clawbacks, *changed_clawbacks)}
+    current_clawbacks = {clawback.ledger_transaction_id: clawback for clawback in (*clawbacks, *changed_clawbacks)}
     # Each clawback takes as much as before, and as much returns.
     assert total(current_clawbacks[8].uses) == sum(first.values())
     assert total(current_clawbacks[9].uses) == sum(second.values())
@@ -94,8 +94,8 @@ def test_an_exchange_keeps_every_sum(returned_amounts, first, second):
     # If the exchange returns 3 points more to a lot, the clawbacks have 3 points less of this lot, and the reverse.
     for lot in EXPIRIES:
         returned_more = of_lot(exchanged_uses, lot) - of_lot(uses(**returned_amounts), lot)
-        amounts_before = [of_lot(each.uses, lot) for each in clawbacks]
-        current_amounts = [of_lot(each.uses, lot) for each in current_clawbacks.values()]
+        amounts_before = [of_lot(clawback.uses, lot) for clawback in clawbacks]
+        current_amounts = [of_lot(clawback.uses, lot) for clawback in current_clawbacks.values()]
         assert returned_more == sum(amounts_before) - sum(current_amounts)
 
 

@@ -92,7 +92,7 @@ class RandomSteps:
         # The earned points of mints with their own qualifying points.
         self.earned: dict[int, Decimal] = {}
         # What was minted less what was burned, by account.
-        self.sums = {i: Decimal(0) for i in ACCOUNTS}
+        self.sums = {account_id: Decimal(0) for account_id in ACCOUNTS}
 
     def open(self) -> LedgerSession:
         """Open the ledger for a unit of work: release ended holds and burn expired lots."""
@@ -120,22 +120,22 @@ class RandomSteps:
     def work(self, do) -> bool:
         """Do a unit of work twice, with a rollback between, and keep it unless it is refused; return True if kept."""
         ledger = self.open()
-        before = [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS]
+        before = [ledger.holding(wallet, account) for wallet in WALLETS for account in ACCOUNTS]
         savepoint = ledger.savepoint()
         is_kept = True
         try:
             do(ledger)
         except Refusal:
             is_kept = False
-            assert [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
+            assert [ledger.holding(wallet, account) for wallet in WALLETS for account in ACCOUNTS] == before
             assert ledger.savepoint() == savepoint
         else:
-            after_all = [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS]
+            after_all = [ledger.holding(wallet, account) for wallet in WALLETS for account in ACCOUNTS]
             steps = list(ledger.steps)
             ledger.rollback_to(savepoint)
-            assert [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS] == before
+            assert [ledger.holding(wallet, account) for wallet in WALLETS for account in ACCOUNTS] == before
             do(ledger)
-            assert [ledger.holding(w, a) for w in WALLETS for a in ACCOUNTS] == after_all
+            assert [ledger.holding(wallet, account) for wallet in WALLETS for account in ACCOUNTS] == after_all
             assert ledger.steps == steps
         self.effects["refused"] += not is_kept
         self.keep(ledger)
@@ -366,16 +366,18 @@ class RandomSteps:
         for wallet in WALLETS:
             for account_id in ACCOUNTS:
                 mints = [
-                    (i, transaction)
-                    for i, transaction in self.stored.items()
+                    (mint_id, transaction)
+                    for mint_id, transaction in self.stored.items()
                     if transaction.transaction_type == MINT and transaction.status == SETTLED
                 ]
                 # The amount of the mint lacks what was reverted while it was pending.
                 earned_points = sum(
-                    self.earned[i]
+                    self.earned[mint_id]
                     if transaction.qualifying is not None
-                    else transaction.amount + transaction.released - max(transaction.released, self.returned.get(i, 0))
-                    for i, transaction in mints
+                    else transaction.amount
+                    + transaction.released
+                    - max(transaction.released, self.returned.get(mint_id, 0))
+                    for mint_id, transaction in mints
                     if (transaction.to_wallet_id, transaction.ledger_account_id) == (wallet, account_id)
                 )
                 assert self.holdings.get((wallet, account_id), Holding()).earned == earned_points
