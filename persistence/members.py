@@ -63,6 +63,11 @@ WHERE organization_id = %s AND member_id = ANY(%s)
 """)
 
 
+_SIZES = """
+SELECT loyalty_member_id, octet_length(profile::text) + octet_length(custom_attributes::text) FROM members
+WHERE organization_id = %s AND loyalty_member_id = ANY(%s)
+"""
+
 _MEMBER_FIELDS = ", ".join(f"member.{name}" for name in fields_of(Member))
 
 _TAKEN = Prepared("""
@@ -120,6 +125,11 @@ def attribute_bytes(db: Connection, organization_id: int, member_ids: Collection
     """The bytes of the customAttributes of these members, as JSON."""
     [(size,)] = fetch_rows(db, _ATTRIBUTE_BYTES, (organization_id, list(member_ids)))
     return int(size)
+
+
+def find_sizes(db: Connection, organization_id: int, loyalty_member_ids: Collection[str]) -> dict[str, int]:
+    """The bytes of the profile and the customAttributes of each of these members who exists, as JSON."""
+    return dict(fetch_rows(db, _SIZES, (organization_id, list(loyalty_member_ids))))
 
 
 def find_all_by_either_id(db: Connection, organization_id: int, member_id: int, loyalty_member_id: str) -> list[Member]:

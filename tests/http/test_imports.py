@@ -98,6 +98,18 @@ def test_long_rows_are_read_a_few_at_a_time(imports):
     assert imports.get(path)["rowsRead"] == 12
 
 
+def test_a_step_changes_members_up_to_a_number_of_bytes(imports, monkeypatch):
+    rows = "loyaltyMemberId,custom.text\n" + "".join(f"m-{number},{'x' * 100}\n" for number in range(5))
+    imports.run(rows)
+    # Two members have more bytes than that together.
+    monkeypatch.setattr(work, "_MAX_MEMBER_BYTES", 150)
+    path, importer, rows_read = imports.queue(rows, mode="upsert"), imports.importer, []
+    while importer.step():
+        rows_read.append(imports.get(path)["rowsRead"])
+    # The last step finds the end of the file.
+    assert rows_read == [2, 4, 5, 5]
+
+
 def test_an_import_that_crashes_5_workers_fails(imports, monkeypatch):
     path = imports.queue("loyaltyMemberId\n" + "".join(f"m-{number}\n" for number in range(100)))
 

@@ -46,6 +46,7 @@ from handlers.services.turns import Turns
 from handlers.settings import Settings
 from persistence import imports, transactions
 from persistence.imports import IMPORTS
+from persistence.members import find_sizes
 from persistence.test_clocks import find_and_hold_clock
 from persistence.transactions import is_lock_timeout, is_unavailable
 
@@ -62,6 +63,8 @@ _EVALUATED_FIRST, _MAX_EVALUATED = 20, 40
 # After each crash at the same rows, the number of rows at once is divided by `_CRASH_DIVISOR`. After `_MAX_CRASHES`
 # crashes the import fails.
 _CRASH_DIVISOR, _MAX_CRASHES = 5, 5
+# The profiles and customAttributes of the members that a step changes; they need up to thirty times as much in memory.
+_MAX_MEMBER_BYTES = 4 * 1024 * 1024
 # The number of imports whose readers are kept: a new reader of a compressed file begins at the start of the file.
 _MAX_OPEN_IMPORTS = 16
 
@@ -187,7 +190,7 @@ class Importer:
         db, now = call.db, call.now
         reader = self._reader_of(db, job, open_import)
         try:
-            rows = _rows_of_distinct_members(job, reader.peek(at_once))
+            rows = reader.peek(at_once)
         except FileFault as fault:
             self._end(db, job, FAILED, now, str(fault))
             return
@@ -198,6 +201,8 @@ class Importer:
             failed_rows = [row.to_failed_row(_UNEXPECTED) for row in rows[:1]]
             self._rows_done = len(failed_rows)
         else:
+            if job.kind == MEMBERS:
+                rows = _rows_up_to_size(db, job, _rows_of_distinct_members(rows))
             failed_rows = self._import_rows(ImportStep(call, job, rows, reader.name_of))
         self._store_progress(db, job, reader, failed_rows, began_at, now)
 
@@ -348,13 +353,8 @@ def _rows_to_evaluate(remaining: float, seconds_of_row: float) -> int:
     return min(max(rows_in_time, _EVALUATED_FIRST), _MAX_EVALUATED)
 
 
-def _rows_of_distinct_members(job: ImportJob, rows: Sequence[ImportRow]) -> list[ImportRow]:
-    """The rows before the first one that repeats a member, if the import is of members; else all rows.
-
-    So the next set of rows sees the changes by this set.
-    """
-    if job.kind != MEMBERS:
-        return list(rows)
+def _rows_of_distinct_members(rows: Sequence[ImportRow]) -> list[ImportRow]:
+    """The rows before the first one that repeats a member: the next set of rows sees the changes by this set."""
     members: set[Any] = set()
     for position, row in enumerate(rows):
         name = row.values.get("loyaltyMemberId")
@@ -362,3 +362,15 @@ def _rows_of_distinct_members(job: ImportJob, rows: Sequence[ImportRow]) -> list
             return list(rows[:position])
         members.add(name)
     return list(rows)
+
+
+def _rows_up_to_size(db: Connection, job: ImportJob, rows: list[ImportRow]) -> list[ImportRow]:
+    """The rows until the existing members that they name have `_MAX_MEMBER_BYTES` together; at least one row."""
+    names = [row.values.get("loyaltyMemberId") for row in rows]
+    sizes = find_sizes(db, job.organization_id, [name for name in names if isinstance(name, str)])
+    size = 0
+    for position, name in enumerate(names):
+        if size >= _MAX_MEMBER_BYTES:
+            return rows[:position]
+        size += sizes.get(name, 0) if isinstance(name, str) else 0
+    return rows
