@@ -372,3 +372,5 @@ def begin_snapshot(db: Connection) -> None:
     db.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
     # The transaction is idle while the worker writes steps of other organizations' exports.
     db.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout TO '10min'")
+    # The planner expects that a tenth of the rows of a cursor is read, but an export reads all of them.
+    db.exec_driver_sql("SET LOCAL cursor_tuple_fraction TO 1")

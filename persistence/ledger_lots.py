@@ -307,11 +307,11 @@ def find_next_wallets_due(
 def limit_due_rows(
     db: Connection,
     organization_id: int,
-    wallet_ids: Sequence[int],
+    wallet_ids: list[int],
     idle_account_ids: Collection[int],
     now: datetime,
     max_rows: int,
-) -> Sequence[int]:
+) -> list[int]:
     """The first of these wallets, at least one, whose work has at most `max_rows` rows of lots and transactions.
 
     The rows are the lots of accounts whose whole balance expires, the mints that have become available, and the holds

@@ -20,8 +20,8 @@ from handlers.messages.json_text import digest_of
 from handlers.services.unit_of_work.evaluation import evaluate_derived
 from handlers.services.unit_of_work.requests import unit_of_work
 from handlers.services.unit_of_work.unit import UnitOfWork
-from handlers.services.wallet_batches import MAX_EXPIRED_LOTS, MAX_WALLETS
-from persistence import member_tiers
+from handlers.services.wallet_batches import MAX_DUE_ROWS, MAX_EXPIRED_LOTS, MAX_WALLETS
+from persistence import ledger_lots, member_tiers
 from persistence.member_tiers import TRACKINGS
 
 
@@ -148,8 +148,9 @@ def evaluate_next(
     """Evaluate the tiers of the next members, in the order of their wallet ids, after the wallet id `after`.
 
     These are all members if `everyone`, else the members with an expired tier. The expiry of at most
-    `MAX_EXPIRED_LOTS` lots is posted first. Returns the numbers of members and changes, None if there are no more
-    members.
+    `MAX_EXPIRED_LOTS` lots is posted first. If the members have more than `MAX_DUE_ROWS` points that expire by
+    inactivity or become available, the last members are left to the next step. Returns the numbers of members and
+    changes, None if there are no more members.
     """
     organization_id = organization.organization_id
     if everyone:
@@ -163,6 +164,8 @@ def evaluate_next(
     )
     unit = UnitOfWork(execution)
     accounts = unit.configuration.accounts
+    idle_accounts = [account_id for account_id, account in accounts.items() if account.expiration_policies]
+    wallet_ids = ledger_lots.limit_due_rows(db, organization_id, wallet_ids, idle_accounts, now, MAX_DUE_ROWS)
     # Load the owners in any case: a tier that was set ends by itself, even if the points decide no tier.
     unit.lock_wallets(wallet_ids, accounts, loads_owners=True)
     # Points that are due cause events, too.

@@ -9,6 +9,7 @@ import pytest
 
 from handlers.server.jobs import report_expiring
 from handlers.services import wallet_batches
+from handlers.services.ledger import notices
 from tests.builders.campaigns import mint
 from tests.builders.points import SETTINGS, Points
 from tests.builders.test_clocks import Clock
@@ -85,6 +86,22 @@ def program(clock):
     program.give("ana", 400)
     clock.advance("2026-03-01T09:00:00Z")
     return program
+
+
+def test_a_step_reports_to_further_members_only_for_few_due_points(clock, monkeypatch):
+    program = ExpiringPoints(clock)
+    account_id = program.points.account["ledgerAccountId"]
+    for member in ("ana", "ben"):
+        program.give(member, 400)
+        program.shop.give(member, 5, ledgerAccountId=account_id, availableAt="2026-01-01T00:00:00Z")
+    # Notices begin with the first run of the job.
+    program.set_clock("2026-03-01T09:00:00Z")
+    assert program.run_job() == 0
+    program.set_clock("2026-03-02T09:00:00Z")
+    # The points that have become available of both members are more.
+    monkeypatch.setattr(notices, "MAX_DUE_ROWS", 1)
+    assert list(report_expiring(clock.organization.api.engine, clock.organization.id)) == [1, 1]
+    assert program.notices() == [("2026-03-02T09:00:00Z", 400, 30)] * 2
 
 
 class TestNotices:

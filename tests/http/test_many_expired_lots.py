@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
 from handlers.server import jobs
+from handlers.services import tiers
 from handlers.services.ledger import expire
 from handlers.services.wallet_batches import MAX_EXPIRED_LOTS
 from persistence import organizations
@@ -105,8 +107,9 @@ def test_an_expiry_of_many_lots_is_reported_in_parts(shop, monkeypatch):
     assert [amount for event_type, amount, _ in events if event_type == "points-expired"] == [3, 2 * 3, 2 * 3]
 
 
+@pytest.mark.parametrize("job", ["expire", "evaluate-tiers"])
 @pytest.mark.parametrize("due_by", ["availability", "inactivity"])
-def test_a_step_takes_further_wallets_only_for_few_due_points(shop, monkeypatch, due_by):
+def test_a_step_takes_further_wallets_only_for_few_due_points(shop, monkeypatch, due_by, job):
     policies = [{"expirationType": "inactivity", "period": 1}] if due_by == "inactivity" else []
     account = shop.account(pointTrackingEnabled=True, expirationPolicies=policies)
     account_id = account["ledgerAccountId"]
@@ -116,14 +119,16 @@ def test_a_step_takes_further_wallets_only_for_few_due_points(shop, monkeypatch,
         member = shop.member()
         for _ in range(2):
             shop.give(member, 5, ledgerAccountId=account_id, **waiting)
+    next_step = expire.expire_next if job == "expire" else partial(tiers.evaluate_next, everyone=True)
     monkeypatch.setattr(expire, "MAX_DUE_ROWS", 3)
+    monkeypatch.setattr(tiers, "MAX_DUE_ROWS", 3)
     wallet_ids = [row.wallet_id for row in shop.rows("members", order="wallet_id")]
     last_wallet_ids = [0]
     moment = datetime.now(UTC) + timedelta(days=100)
     with shop.engine.connect() as db:
         organization = organizations.find(db, shop.organization.id)
-        while expiry := expire.expire_next(db, organization, last_wallet_ids[-1], moment):
-            last_wallet_ids.append(expiry.last_wallet_id)
+        while step := next_step(db, organization, last_wallet_ids[-1], moment):
+            last_wallet_ids.append(step.last_wallet_id)
     # A step with two of the wallets would have 4 points.
     assert last_wallet_ids == [0, *wallet_ids]
 

@@ -32,7 +32,8 @@ def shop(engine: Engine) -> CouponShop:
 def test_a_page_joins_only_its_rows(db, shop, kind):
     analyze_coupons(db)
     pages = []
-    rows = rows_of_plans(db, lambda: pages.append(find_next_rows(db, kind, ExportRange(shop.id), after=0, limit=PAGE)))
+    export_range = ExportRange(shop.id)
+    rows = rows_of_plans(db, lambda: pages.append([*find_next_rows(db, kind, export_range, after=0, limit=PAGE)]))
     assert len(pages[0]) == PAGE
     # In a table of few rows, the page may be found by reading all of them, but without joining all with all books.
     assert rows <= COUPONS_OF_MEMBER * BOOKS / 4

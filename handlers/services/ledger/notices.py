@@ -15,8 +15,8 @@ from handlers.services.unit_of_work.derived_events import DerivedEvent, can_be_n
 from handlers.services.unit_of_work.evaluation import evaluate_derived
 from handlers.services.unit_of_work.requests import open_unit
 from handlers.services.unit_of_work.unit import UnitOfWork
-from handlers.services.wallet_batches import MAX_EXPIRED_LOTS
-from persistence import events, expiry_notices
+from handlers.services.wallet_batches import MAX_DUE_ROWS, MAX_EXPIRED_LOTS
+from persistence import events, expiry_notices, ledger_lots
 from persistence.expiry_notices import NoticeProgress
 from persistence.ledger import ACCOUNTS
 
@@ -65,16 +65,22 @@ def _report(
 ) -> int:
     """Report the notices of the first due moment to the next wallets; return the number of events.
 
-    Stores the progress: the last wallet, or that the moment is done.
+    If the wallets have more than `MAX_DUE_ROWS` points that expire by inactivity or become available, the last wallets
+    are left to the next step. Stores the progress: the last wallet, or that the moment is done.
     """
     moment = due[0].moment
     notices = [notice for notice in due if notice.moment == moment]
     expiry_ranges = [schedule.bounds_of_day(notice.day) for notice in notices]
     after = progress.after_wallet_id if progress.moment == moment else 0
     wallet_ids = expiry_notices.find_next_wallets(db, organization, account, expiry_ranges, after, limit)
-    event_count = _report_to(db, organization, account, schedule, notices, wallet_ids, now) if wallet_ids else 0
-    is_done = len(wallet_ids) < limit
-    new_progress = NoticeProgress(moment) if is_done else NoticeProgress(progress.done_until, moment, wallet_ids[-1])
+    is_last_step = len(wallet_ids) < limit
+    idle_accounts = [account.ledger_account_id] if account.expiration_policies else []
+    first_ids = ledger_lots.limit_due_rows(
+        db, organization.organization_id, wallet_ids, idle_accounts, now, MAX_DUE_ROWS
+    )
+    event_count = _report_to(db, organization, account, schedule, notices, first_ids, now) if first_ids else 0
+    is_done = is_last_step and len(first_ids) == len(wallet_ids)
+    new_progress = NoticeProgress(moment) if is_done else NoticeProgress(progress.done_until, moment, first_ids[-1])
     expiry_notices.store_progress(db, account, new_progress)
     return event_count
 
