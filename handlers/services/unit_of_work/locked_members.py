@@ -31,6 +31,7 @@ class LockedMembers:
     db: Connection
     organization: Organization
     organization_id: int
+    now: datetime
     ledger: LedgerSession
     configuration: Configuration
     possible_derived_types: frozenset[str]
@@ -137,6 +138,16 @@ class LockedMembers:
             self.ledger_ids[member.wallet_id] = ledger_id
             for program_id, tier in held_tiers.items():
                 self._held_tiers[member.member_id, program_id] = tier
+
+    @property
+    def has_lapsed_tiers(self) -> bool:
+        """True if the time of a tier that a locked member holds is over."""
+        return any(tier.has_lapsed(self.now) for tier in self._held_tiers.values())
+
+    def read_again(self) -> None:
+        """Read the locked members again, because another unit of the transaction may have changed their tiers."""
+        self._held_tiers.clear()
+        self._add(self._find_owners({member.wallet_id for member in self.members.values()}))
 
     def _find_owners(self, wallet_ids: Collection[int]) -> list[FoundMember]:
         find = partial(member_lookups.find_members_of_wallets, self.db, self.organization_id, wallet_ids)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -22,12 +22,29 @@ def open_unit(unit: UnitOfWork, reason: str | None = None, **options: Any) -> It
     `reason` is the reason in the derived events, None if the block changes nothing: what is due has its own reasons.
     `options` are the arguments of `UnitOfWork.open_for_request`. If the block raises, nothing is stored.
     """
-    due_events = unit.open_for_request(**options)
-    if due_events:
-        evaluate_derived(unit, due_events)
+    _open(unit, **options)
     yield
     evaluate_changes(unit, reason)
     unit.flush()
+
+
+def _open(unit: UnitOfWork, **options: Any) -> None:
+    """Open a unit for a request, and evaluate the events of what was due."""
+    due_events = unit.open_for_request(**options)
+    if unit.execution.is_quiet and (due_events or unit.ledger.steps or unit.has_lapsed_tiers):
+        _settle_due(unit)
+        due_events = unit.open_for_request(**options)
+    if due_events:
+        evaluate_derived(unit, due_events)
+
+
+def _settle_due(unit: UnitOfWork) -> None:
+    """Settle and report what was due for the wallets of a quiet unit, which reports nothing itself."""
+    reporting_unit = UnitOfWork(replace(unit.execution, is_quiet=False))
+    reporting_unit.lock_wallets(unit.ledger_ids, unit.configuration.accounts, loads_owners=True)
+    with open_unit(reporting_unit):
+        pass
+    unit.read_again()
 
 
 @contextmanager
@@ -88,9 +105,7 @@ def apply_batch(
     outcomes: list[T | Refusal] = []
     unit = UnitOfWork(changes[0].call)
     unit.lock(member_ids={change.member_id for change in changes})
-    due_events = unit.open_for_request(moments)
-    if due_events:
-        evaluate_derived(unit, due_events)
+    _open(unit, moments=moments)
     prepare(unit)
     for change in changes:
         try:
