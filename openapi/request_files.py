@@ -179,7 +179,7 @@ def _variables(requests: list[_Request], url: str) -> dict[str, str]:
 
 
 def _path(request: _Request, form: str) -> str:
-    """The path with its parameters in the form of a tool, such as `:{}`, which gets the name."""
+    """The path with each parameter in the form of a tool: the form `:{}` makes `{memberId}` to `:memberId`."""
     path = request.path
     for name in request.path_values:
         path = path.replace(f"{{{name}}}", form.format(name))

@@ -177,8 +177,8 @@ def find_rows_of_account(
     row, without a wallet.
     """
     if "wallet_id" in filters:
-        # The account of the entries, which is that of their transactions. With a condition on the account of the
-        # transactions, the planner could compare each entry with all transactions of the account.
+        # Entries have the same account as their transaction. With a condition on that of the transactions, the planner
+        # could compare each entry with all transactions of the account.
         conditions = [_e.c.ledger_account_id == ledger_account_id]
         return _rows_of_wallet(db, organization_id, filters["wallet_id"], conditions, filters, page)
     joined = _t.outerjoin(_e, _ENTRY_OF_TRANSACTION)

@@ -171,7 +171,9 @@ class Counters:
             return max(ZERO, limit - self.used_amount(key))
         quota_left = counter.quota - self.used_amount(key)
         if quota_left < amount:
-            raise StartOver(f"The locked part of the counter has {quota_left} left; {amount} are needed.")
+            raise StartOver(
+                f"The locked part of a limit has {quota_left} left, but {amount} are needed: lock all parts."
+            )
         return quota_left
 
     def count(self, keys: Iterable[CounterKey], amount: Decimal, campaign_id: int, currency: str | None = None) -> None:

@@ -247,8 +247,9 @@ class _Labeller:
             return (_TIMES if compares_times else _SIGNS)[name].format(*values)
         if _is_moment(node):
             return str(node.args[0].value)  # type: ignore[attr-defined]
-        is_of_unit = node.target is not None and name in _FUNCTIONS_OF_UNITS and bool(node.args)
-        if is_of_unit and isinstance(node.args[0], Constant):
+        takes_unit = node.target is not None and name in _FUNCTIONS_OF_UNITS and bool(node.args)
+        if takes_unit and isinstance(node.args[0], Constant):
+            # The target is value 0, the unit is value 1, such as `month`, which is written without quotes.
             values[1] = str(node.args[0].value)
         return self.template(node).format(*values)
 

@@ -70,8 +70,10 @@ class PathAddress:
     def contains(self, record: Any, arguments: Mapping[str, Any]) -> bool:
         """True if a nested record belongs to the record that the path names before it, or the path names none."""
         assert self.inside is not None
-        parent, shared = self.inside
-        return parent not in arguments or bool(getattr(record, shared) == getattr(arguments[parent], shared))
+        parent_argument, attribute = self.inside
+        if parent_argument not in arguments:
+            return True
+        return bool(getattr(record, attribute) == getattr(arguments[parent_argument], attribute))
 
     def not_found(self, name: str, value: Any) -> NotFound:
         """The refusal of a value of the path parameter `name` that addresses no record."""
@@ -258,7 +260,10 @@ _NOUNS: Mapping[str, str] = {
 
 
 def addresses_of(parameters: Iterable[str], arguments: Collection[str]) -> tuple[tuple[str, PathAddress], ...]:
-    """The addresses in a path with these parameters, each with its parameter, for a handler with these arguments."""
+    """The path parameters that address records, each with its address.
+
+    `arguments` are those of the handler. If HOLDER is one of them, parameters for holders of coupons count, too.
+    """
     by_name = {**ADDRESSES, **_HOLDERS} if HOLDER in arguments else ADDRESSES
     return tuple((name, by_name[name]) for name in parameters if name in by_name)
 

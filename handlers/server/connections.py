@@ -281,7 +281,7 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
         self.unread: dict[Connection, tuple[int, float]] = {}
         self.max_unsent_bytes = MAX_UNSENT_BYTES
         self._closed_count = 0
-        self._unread_count = 0
+        self._closed_unread_count = 0
         self._reported_at = 0.0
 
     def init_process(self) -> None:
@@ -330,7 +330,7 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
             unsent_bytes, _ = self.unread.pop(slowest)
             excess -= unsent_bytes
             slowest.abort()
-            self._unread_count += 1
+            self._closed_unread_count += 1
             self._report()
 
     def _unsent_rank(self, connection: Connection, now: float) -> tuple[bool, int]:
@@ -349,10 +349,10 @@ class LimitedWorker(gasgi.ASGIWorker):  # type: ignore[misc]
                 self._closed_count,
                 self.connection_limit,
             )
-        if self._unread_count:
+        if self._closed_unread_count:
             _log.warning(
                 "%d connections were closed whose clients read too slowly: a process keeps at most %d unsent bytes",
-                self._unread_count,
+                self._closed_unread_count,
                 self.max_unsent_bytes,
             )
-        self._closed_count, self._unread_count, self._reported_at = 0, 0, now
+        self._closed_count, self._closed_unread_count, self._reported_at = 0, 0, now

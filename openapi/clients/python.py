@@ -57,8 +57,8 @@ def _write_schema(name: str, schema: Schema) -> str:
     class_name = name
     fields = {field: _field_type(schema, field) for field in schema["properties"]}
     alias = ""
-    # A TypedDict allows no further fields: a body that may have some is also any other mapping. Problems, which have a
-    # status, are only read.
+    # A TypedDict allows no further fields, so the type of a body that may have some is a union with Mapping. Problems,
+    # which have a `status`, are only in responses and need no union.
     if schema.get("additionalProperties") is True and REQUEST_KEY not in fields and "status" not in fields:
         class_name = f"Declared{name}"
         alias = f'\n{name}: TypeAlias = "{class_name} | Mapping[str, Any]"\n'

@@ -86,14 +86,17 @@ def _facets(db: Connection, query: _Query, total: int) -> dict[str, list[tuple[s
     facets: dict[str, list[tuple[str, int]]] = {field: [] for field in fields}
     if not fields or not total:
         return facets
-    by_series = {query.series(field): field for field in fields}
-    date_series = [series for series, field in by_series.items() if query.search.collection.type_of(field) == DATE]
-    text_series = [series for series in by_series if series not in date_series]
+    # A series is the name under which the values of a field are stored for the searched locale and status.
+    fields_by_series = {query.series(field): field for field in fields}
+    date_series = [
+        series for series, field in fields_by_series.items() if query.search.collection.type_of(field) == DATE
+    ]
+    text_series = [series for series in fields_by_series if series not in date_series]
     statements = [query.facets(text_series)] if text_series else []
     statements += [query.facets_of_dates(date_series)] if date_series else []
     for statement in statements:
         for series, value, count in db.execute(statement):
-            facets[by_series[series]].append((value, count))
+            facets[fields_by_series[series]].append((value, count))
     return facets
 
 
@@ -295,7 +298,7 @@ class _Query:
 
 
 def _within(bounds: Bounds) -> list[ColumnElement[bool]]:
-    """The conditions that a value lies in the bounds; `least` and `most` are inclusive, `before` is exclusive."""
+    """The conditions that a value lies in the bounds: `minimum` and `maximum` are inclusive, `before` is not."""
     column: Any = values.c.number_value if bounds.type == NUMBER else values.c.instant_value
     conditions = [column.is_not(None)]
     if bounds.minimum is not None:

@@ -357,6 +357,7 @@ def _expire(
     for wallet_id, account_id, lot_id, remaining, moment in expired_lots:
         expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
     if len(expired_lots) == limit:
+        # There may be more expired lots, whose points are left out of the balances without a transaction.
         burned: dict[Pair, Decimal] = {}
         for wallet_id, account_id, _, remaining, _ in expired_lots:
             burned[wallet_id, account_id] = burned.get((wallet_id, account_id), Decimal(0)) + remaining
@@ -368,8 +369,8 @@ def _expire(
             use = LotUse(*lot)
             end = _end_in(idle_times[wallet_id, account_id], use)
             if end is not None and (use.expires_at is None or use.expires_at > end):
+                # The lot expired with the balance, not at its own expiry, under which it may be in `expired`.
                 if use.expires_at is not None:
-                    # The lot expired with the balance, before its own expiry.
                     expired.get((wallet_id, account_id, use.expires_at), {}).pop(use.ledger_lot_id, None)
                 expired.setdefault((wallet_id, account_id, end), {})[use.ledger_lot_id] = use
     for (wallet_id, account_id, moment), lots in sorted(expired.items(), key=lambda key_and_lots: key_and_lots[0]):

@@ -20,7 +20,8 @@ def test_points_of_a_member_who_is_created_while_a_batch_waits_are_not_lost(shop
     results = []
     tracking_thread = threading.Thread(target=lambda: results.extend(shop.track(event("ana"), event(zoe))))
     with shop.engine.connect() as db:
-        db.execute(text("SELECT FROM wallets WHERE wallet_id = :wallet_id FOR UPDATE"), {"wallet_id": wallet_id})
+        lock = "SELECT FROM wallets WHERE organization_id = :organization_id AND wallet_id = :wallet_id FOR UPDATE"
+        db.execute(text(lock), {"organization_id": shop.organization.id, "wallet_id": wallet_id})
         tracking_thread.start()
         wait_until(lambda: lock_waits(shop) == 1, PATIENCE)
         shop.member(loyaltyMemberId="ana")

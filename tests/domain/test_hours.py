@@ -112,6 +112,7 @@ def test_a_whole_day_is_up_to_24_00():
     # 8 March 2026 is a Sunday.
     assert is_open(sunday, "2026-03-08T23:59:59Z", UTC)
     assert not is_open(sunday, "2026-03-09T00:00:00Z", UTC)
+    # At this moment clocks go forward in Madrid, which is the zone if none is given.
     assert is_open(daily("00:00", "24:00"), "2026-03-29T01:00:00Z")
 
 

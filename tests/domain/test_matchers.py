@@ -250,8 +250,9 @@ def test_exactly_one_of_three_comparisons_is_true_for_a_number_and_none_for_othe
     ("field", "cost"),
     [("quantity", 1), ("customAttributes.missing", 1), ("customAttributes.labels", 4), ("customAttributes.note", 3)],
 )
-def test_a_condition_costs_a_unit_more_than_the_values_it_may_compare(field, cost):
-    # A list has a unit for each of its 3 elements, and a text of 512 characters a unit for each 256.
+def test_a_condition_costs_a_unit_and_further_units_for_lists_and_long_texts(field, cost):
+    # A list costs a further unit for each of its 3 elements, and a text of 512 characters one for each 256. A number
+    # and a missing value cost none.
     item = {"quantity": 2, "customAttributes": {"labels": ["fair", 7, True], "note": "n" * 512}}
     three_conditions = [condition(field, "equals", 2)] * 3
     assert compile_matcher({"operator": "OR", "conditions": three_conditions}).cost(item) == 3 * cost

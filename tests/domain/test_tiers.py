@@ -33,6 +33,7 @@ from tests.domain.campaigns.test_context import record
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 PROGRAM, ACCOUNT, MEMBER = 1, 10, 7
+NO_ACCOUNT: tuple[int, ...] = ()
 BASIC, SILVER, GOLD = 100, 200, 300
 
 
@@ -243,16 +244,21 @@ def test_a_tier_set_by_request_does_not_depend_on_points(expires_at):
 def test_a_tier_that_has_expired_is_evaluated_even_if_no_points_have_moved():
     assignments = tier_assignments(HeldTier(GOLD, is_manual=True, expires_at=NOON))
     assert assignments.tier_ids(MEMBER, points_of(300)) == [SILVER]
-    [move] = assignments.move_by_points(MEMBER, (), points_of(300))
+    [move] = assignments.move_by_points(MEMBER, NO_ACCOUNT, points_of(300))
     assert (move.tier_id_before, move.tier_id_after) == (GOLD, SILVER)
     assert assignments.changed_tiers == {(MEMBER, PROGRAM): HeldTier(SILVER)}
-    assert assignments.move_by_points(MEMBER, (), points_of(300)) == []
+    assert assignments.move_by_points(MEMBER, NO_ACCOUNT, points_of(300)) == []
 
 
 def test_an_expired_tier_that_the_points_confirm_is_stored_without_a_move():
     assignments = tier_assignments(HeldTier(SILVER, is_manual=True, expires_at=NOON))
-    assert assignments.move_by_points(MEMBER, (), points_of(300)) == []
+    assert assignments.move_by_points(MEMBER, NO_ACCOUNT, points_of(300)) == []
     assert assignments.changed_tiers == {(MEMBER, PROGRAM): HeldTier(SILVER)}
+
+
+def test_an_expired_tier_that_the_points_have_confirmed_moves_with_later_points():
+    assignments = tier_assignments(HeldTier(SILVER, is_manual=True, expires_at=NOON))
+    assignments.move_by_points(MEMBER, NO_ACCOUNT, points_of(300))
     [move] = assignments.move_by_points(MEMBER, {ACCOUNT}, points_of(600))
     assert move.tier_id_after == GOLD
 

@@ -223,9 +223,11 @@ def test_a_pending_burn_holds_points_and_can_be_captured_in_part(points, ana_wit
 def test_a_pending_transfer_is_shown_in_both_wallets(points, ana_with_100):
     ben = points.wallet()
     transfer_id = post_transfer(points, ana_with_100, ben, 30, captureMethod="manual")
+    assert points.wallet_of(ana_with_100)["pendingDebitBalance"] == 30
     assert points.wallet_of(ben)["pendingCreditBalance"] == 30
     assert points.wallet_of(ben, include="lots")["lots"]["pending"] == 30
     points.capture((transfer_id, None))
+    assert points.wallet_of(ana_with_100)["pendingDebitBalance"] == 0
     assert points.balance(ana_with_100) == 100 - 30
     assert points.balance(ben) == 30
     assert points.wallet_of(ben)["pendingCreditBalance"] == 0

@@ -109,16 +109,16 @@ def test_an_expiry_of_many_lots_is_reported_in_parts(shop, monkeypatch):
 
 @pytest.mark.parametrize("job", ["expire", "evaluate-tiers"])
 @pytest.mark.parametrize("due_by", ["availability", "inactivity"])
-def test_a_step_takes_further_wallets_only_for_few_due_points(shop, monkeypatch, due_by, job):
+def test_a_step_takes_another_wallet_only_if_both_have_at_most_the_maximum_of_due_mints(shop, monkeypatch, due_by, job):
     policies = [{"expirationType": "inactivity", "period": 1}] if due_by == "inactivity" else []
     account = shop.account(pointTrackingEnabled=True, expirationPolicies=policies)
     account_id = account["ledgerAccountId"]
     tomorrow = datetime.now(UTC) + timedelta(days=1)
-    waiting = {} if policies else {"availableAt": tomorrow.isoformat()}
+    when_available = {} if policies else {"availableAt": tomorrow.isoformat()}
     for _ in range(3):
         member = shop.member()
         for _ in range(2):
-            shop.give(member, 5, ledgerAccountId=account_id, **waiting)
+            shop.give(member, 5, ledgerAccountId=account_id, **when_available)
     next_step = expire.expire_next if job == "expire" else partial(tiers.evaluate_next, everyone=True)
     monkeypatch.setattr(expire, "MAX_DUE_ROWS", 3)
     monkeypatch.setattr(tiers, "MAX_DUE_ROWS", 3)
@@ -129,7 +129,7 @@ def test_a_step_takes_further_wallets_only_for_few_due_points(shop, monkeypatch,
         organization = organizations.find(db, shop.organization.id)
         while step := next_step(db, organization, last_wallet_ids[-1], moment):
             last_wallet_ids.append(step.last_wallet_id)
-    # A step with two of the wallets would have 4 points.
+    # Each wallet has 2 due mints, so a step with two wallets would have 4.
     assert last_wallet_ids == [0, *wallet_ids]
 
 

@@ -259,9 +259,9 @@ def orders_of_stored(unit: UnitOfWork, accepted_events: Sequence[TrackedEvent]) 
 def _set_ids_and_find_orders(
     unit: UnitOfWork, accepted_events: Sequence[TrackedEvent], existing_external_ids: Collection[str], ids: Ids
 ) -> OrderWork:
-    """Set the ids and keys of new events; return the orders of the events.
+    """Set the ids and keys of new events; return the OrderWork that looks up and stores their orders.
 
-    Only orders with `existing_external_ids` are looked up: the other ones do not exist.
+    It looks up only orders with `existing_external_ids`: the other ones do not exist.
     """
     for event in accepted_events:
         if not event.loyalty_event_id:

@@ -32,16 +32,16 @@ def import_mission_progress(step: ImportStep) -> None:
     call = step.call
     organization_id = call.organization.organization_id
     locked_members = UnitOfWork(call).lock(step.values_of("loyaltyMemberId"))
-    # They are locked by both ids; rows name the `loyaltyMemberId`, which is a text.
+    # `lock` returns each member under both ids. Rows name the `loyaltyMemberId`, which is a text.
     members_by_name = {
         name: member for name, member in locked_members.items() if isinstance(name, str) and member.erased_at is None
     }
     named_missions = missions.find_all_named(call.db, organization_id, step.values_of("mission"))
     missions_by_name = RecordsByName(
         step,
-        "mission",
-        "mission",
-        [(mission, (mission.mission_key, mission.code, mission.name)) for mission in named_missions],
+        field_name="mission",
+        kind="mission",
+        records=[(mission, (mission.mission_key, mission.code, mission.name)) for mission in named_missions],
     )
 
     def read(row: ImportRow) -> _ProgressRow:

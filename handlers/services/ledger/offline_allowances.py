@@ -103,7 +103,8 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
     )
     if open_allowances:
         raise OfflineAllowanceLimit(
-            f"The member has an open offline allowance on the account {account.name}. Redeem it, or wait until it ends."
+            f"The member has an open offline allowance on the account {account.name}."
+            " Redeem or cancel it, or wait until it ends."
         )
     details = Details(request.system_unique_key, digest, description=_DESCRIPTION)
     transaction_id = hold_points(unit, member, account, request.amount, details, held_until)

@@ -105,7 +105,7 @@ class MovementBatch:
         Movements with one `atomic_set_id` are a set: all of them are posted or none. If `atomic`, this holds for all
         movements, and the first refusal is raised.
         """
-        self._find_outcomes_of_used_keys()
+        self._set_known_outcomes()
         sets = self._fail_refused_sets_and_group_others()
         postings: dict[int, Posting] = {}
         dates = [movement.external_event_date for movement in self.movements]
@@ -129,8 +129,8 @@ class MovementBatch:
                     raise outcome
         return outcomes
 
-    def _find_outcomes_of_used_keys(self) -> None:
-        """Set the outcomes of refused movements, and of keys that were used before or that an earlier call has."""
+    def _set_known_outcomes(self) -> None:
+        """Set the outcomes of refused movements, of keys used before, and of keys that an earlier call also has."""
         calls_by_key: dict[str, Call] = {}
         for position, (movement, call) in enumerate(zip(self.movements, self._calls, strict=True)):
             key, digest = movement.system_unique_key or "", self._digests[position]

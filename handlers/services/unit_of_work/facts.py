@@ -128,13 +128,15 @@ def _tiers_of(unit: UnitOfWork, member: Member, as_of: datetime | None) -> list[
 def tier_keys_of_mint(unit: UnitOfWork, wallet_id: int, earned_at: datetime, minted_at: datetime) -> frozenset[str]:
     """The keys of the tiers that the member with this wallet had when points were earned; none without a member.
 
-    If late events are evaluated with the tiers of their evaluation, these are the tiers at the time of the mint.
+    If the organization evaluates late events with the tiers at the evaluation, these are the tiers at the mint.
     """
     member = next((member for member in unit.members.values() if member.wallet_id == wallet_id), None)
     if member is None:
         return frozenset()
     at = earned_at if unit.organization.late_event_tiers == EVENT_DATE else minted_at
-    return tier_keys_of(unit, _tiers_of(unit, member, at if is_late(at, unit.now) else None))
+    # The present tiers apply unless the moment is too long ago.
+    as_of = at if is_late(at, unit.now) else None
+    return tier_keys_of(unit, _tiers_of(unit, member, as_of))
 
 
 def tier_keys_of(unit: UnitOfWork, tier_ids: Iterable[int]) -> frozenset[str]:
