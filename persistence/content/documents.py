@@ -224,4 +224,4 @@ def reindex(db: Connection, collection: ContentCollection, languages: Mapping[st
 def find_documents_about(db: Connection, book: CouponBook) -> list[tuple[str, str]]:
     """The documents that are about a coupon book: key of the collection, and key of the document."""
     rows = db.exec_driver_sql(_ABOUT_BOOK, (book.organization_id, book.coupon_book_key))
-    return [(collection_key, document_key) for collection_key, document_key in rows]
+    return [(collection_key, document_key) for collection_key, document_key, _ in rows]

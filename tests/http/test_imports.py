@@ -99,7 +99,7 @@ def test_long_rows_are_read_a_few_at_a_time(imports):
 
 
 def test_a_step_changes_members_up_to_a_number_of_bytes(imports, monkeypatch):
-    rows = "loyaltyMemberId,custom.text\n" + "".join(f"m-{number},{'x' * 100}\n" for number in range(5))
+    rows = "loyaltyMemberId,customAttributes.text\n" + "".join(f"m-{number},{'x' * 100}\n" for number in range(5))
     imports.run(rows)
     # Two members have more bytes than that together.
     monkeypatch.setattr(work, "_MAX_MEMBER_BYTES", 150)

@@ -320,7 +320,7 @@ def test_a_key_is_verified_in_the_time_of_its_own_call():
     """One thread serves both calls. The first one exceeds its time, which does not affect the second."""
 
     def wait_for_deadline(_: Request) -> Response:
-        while not deadline_of_thread.get().expired:
+        while not deadline_of_thread.get().is_expired:
             time.sleep(0.01)
         return Response(200, {})
 
