@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -179,27 +180,16 @@ def replace_lapsed_tiers(
     expired_balances = {
         (view.wallet_id, view.ledger_account_id) for views in balances.values() for view in views if view.expired
     }
-    if expired_balances:
-        # Tiers that depended on expired points lapse now.
-        for member in members:
-            stored_tiers[member.member_id] = [
-                replace(tier, expires_at=call.now)
-                if (member.wallet_id, _account_behind(call, tier)) in expired_balances
-                else tier
-                for tier in stored_tiers[member.member_id]
-            ]
     arrivals = {
         (view.wallet_id, view.ledger_account_id): view.arrived_mints[-1].available_at
         for views in balances.values()
         for view in views
         if view.arrived_mints
     }
-    if arrivals:
+    if expired_balances or arrivals:
         for member in members:
             stored_tiers[member.member_id] = [
-                tier
-                if (moment := arrivals.get((member.wallet_id, _raising_account(call, tier) or 0))) is None
-                else replace(tier, expires_at=moment)
+                _lapse_by_points(call, member.wallet_id, tier, expired_balances, arrivals)
                 for tier in stored_tiers[member.member_id]
             ]
     lapsed_members = [
@@ -218,6 +208,24 @@ def replace_lapsed_tiers(
             )
             stored_tiers[member.member_id] = [tier for tier in present_tiers if tier is not None]
     return stored_tiers
+
+
+def _lapse_by_points(
+    call: Call,
+    wallet_id: int,
+    tier: MemberTier,
+    expired_balances: Collection[tuple[int, int]],
+    arrivals: Mapping[tuple[int, int], datetime],
+) -> MemberTier:
+    """The tier of the wallet's owner; it ends when points arrive that can give another one, or now if its own expired.
+
+    `arrivals` has the moment of the last arrival, by wallet and account id.
+    """
+    # No account has the id 0.
+    moment = arrivals.get((wallet_id, _raising_account(call, tier) or 0))
+    if moment is None and (wallet_id, _account_behind(call, tier) or 0) in expired_balances:
+        moment = call.now
+    return tier if moment is None else replace(tier, expires_at=moment)
 
 
 def _account_behind(call: Call, tier: MemberTier) -> int | None:
