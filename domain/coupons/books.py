@@ -162,10 +162,10 @@ class Coupon:
         return self.total_assigned == 0 and self.total_usages == 0 and not self.is_locked(at)
 
 
-def free_codes_of(book: BookTerms, coupons: Iterable[Coupon], at: datetime) -> list[Coupon]:
-    """The coupons that are free codes of the book, in the order of their positions."""
-    free_codes = [coupon for coupon in coupons if coupon.coupon_book_id == book.coupon_book_id and coupon.is_free(at)]
-    return sorted(free_codes, key=lambda coupon: coupon.position)
+def free_codes_of(book: BookTerms, free_codes: Iterable[Coupon]) -> list[Coupon]:
+    """The codes of the book, among these free ones, in the order of their positions."""
+    codes = [coupon for coupon in free_codes if coupon.coupon_book_id == book.coupon_book_id]
+    return sorted(codes, key=lambda coupon: coupon.position)
 
 
 class UnknownCoupon(NotFound, title="The coupon does not exist"):

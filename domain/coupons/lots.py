@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from domain.calendar import DAILY, MONTHLY, WEEKLY, period_start, start_of_day, zone_named
 from domain.coupons.books import BookTerms
-from domain.coupons.usages import ValueExceeded
+from domain.coupons.usages import MemberCoupon, ValueExceeded
 from domain.currencies import EXACT
 from domain.fields import Personal
 
@@ -53,6 +53,13 @@ class CouponLot:
     def unused_amount(self) -> Decimal:
         """The assigned amount less the used one, at least zero, even if the lot has expired."""
         return max(ZERO, self.amount - self.amount_used)
+
+    @property
+    def last_data(self) -> dict[str, Any]:
+        """The data that a coupon keeps of its last lot; empty if the lot was reversed entirely and never used."""
+        if not self.amount and not self.amount_used:
+            return {"expired_at": None, "custom_attributes": {}}
+        return {"expired_at": self.expired_at, "custom_attributes": self.custom_attributes}
 
     def has_expired(self, at: datetime) -> bool:
         """True if the lot has expired at `at`."""
@@ -126,6 +133,13 @@ def last_expiry(lots: Collection[CouponLot]) -> datetime | None:
     """The expiry of the lot that expires last; None if a lot never expires, or if there are no lots."""
     moments = [lot.expired_at for lot in lots]
     return None if None in moments else max((moment for moment in moments if moment is not None), default=None)
+
+
+def next_lot_data(lots: Collection[CouponLot], member_coupon: MemberCoupon) -> dict[str, Any]:
+    """The final expiry of a personal coupon, and the data of the lot that is used next."""
+    if lots:
+        return {"expired_at": last_expiry(lots), "custom_attributes": min(lots, key=order_of_use).custom_attributes}
+    return {"expired_at": member_coupon.expired_at, "custom_attributes": member_coupon.custom_attributes}
 
 
 # The number of lots that are read first, and the factor by which each further reading reads more.

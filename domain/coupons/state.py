@@ -5,16 +5,16 @@ Every change is logged, so that a part of the work, such as one item of a batch,
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from domain.coupons.books import GENERATED, LIST, BookTerms, Coupon, UnknownCoupon, free_codes_of, stock_left
 from domain.coupons.locks import CouponLock, CouponLocked
-from domain.coupons.lots import CouponLot, LotRange, LotReading, LotSource, last_expiry, order_of_use, period_starts
+from domain.coupons.lots import CouponLot, LotRange, LotReading, LotSource, next_lot_data, order_of_use, period_starts
 from domain.coupons.refusals import OutOfStock
-from domain.coupons.usages import CodeHeld, CouponUsage, MemberCoupon
+from domain.coupons.usages import CodeHeld, CouponUsage, MemberCoupon, UsageTotals
 from domain.currencies import EXACT
 from domain.undo_log import UndoableState
 
@@ -28,15 +28,6 @@ Place = tuple[int, int]
 
 PERSONAL_TYPES = frozenset({LIST, GENERATED})
 """The types of books whose codes belong to one member each."""
-
-
-@dataclass(frozen=True, slots=True)
-class UsageTotals:
-    """Totals of a member and a book: assigned less reversals; used and discounted in the current periods."""
-
-    assigned: Decimal = ZERO
-    used: Decimal = ZERO
-    discounted: Decimal = ZERO
 
 
 class CodeSupply(LotSource, Protocol):
@@ -81,6 +72,8 @@ class CouponState(UndoableState):
         self.lots: dict[int, CouponLot] = {}
         self.new_usages: list[CouponUsage] = []
         self.usages: dict[int, CouponUsage] = {}
+        # By coupon: the members with an unreverted use of its value.
+        self._value_users: dict[int, set[int]] = {}
         # The active locks of the members, and by book, the number of all locks that reserve stock.
         self.locks: dict[int, CouponLock] = {}
         self.locked_stock: dict[int, int] = {}
@@ -140,6 +133,11 @@ class CouponState(UndoableState):
             if lot.coupon_lot_id not in self.lots:
                 self.lots[lot.coupon_lot_id] = lot
                 self._index_lot(lot)
+
+    def put_value_users(self, users: Iterable[tuple[int, int]]) -> None:
+        """Add coupons with the members who have an unreverted use of their value."""
+        for coupon_id, member_id in users:
+            self._value_users.setdefault(coupon_id, set()).add(member_id)
 
     def put_totals(self, totals: Mapping[Place, UsageTotals]) -> None:
         """Add members' totals of books, before the work changes these totals."""
@@ -234,7 +232,8 @@ class CouponState(UndoableState):
         own_assigned, own_used = (
             (ZERO, ZERO) if member_coupon is None else (member_coupon.amount_assigned, member_coupon.amount_used)
         )
-        if coupon.total_assigned > own_assigned or coupon.total_usages > own_used:
+        other_users = self._value_users.get(coupon.coupon_id, set()) - {member_id}
+        if coupon.total_assigned > own_assigned or coupon.total_usages > own_used or other_users:
             raise CodeHeld(f"The code {coupon.code} was given to another member.")
 
     def _take_next_code(self, book: BookTerms) -> Coupon:
@@ -246,7 +245,7 @@ class CouponState(UndoableState):
                 further_codes = self._supply.supply_codes(book)
                 if not further_codes:
                     # Codes that were requested by name, or reverted in this unit of work, were not fetched.
-                    further_codes = free_codes_of(book, self.coupons.values(), self.at)
+                    further_codes = free_codes_of(book, filter(self._is_free, self.coupons.values()))
                 if not further_codes:
                     raise OutOfStock(f"All codes of the coupon book {book.name} are assigned or locked.")
                 self.put_coupons(further_codes, are_new=book.type == GENERATED)
@@ -255,8 +254,12 @@ class CouponState(UndoableState):
             self.put(self._next_free_position, book.coupon_book_id, position + 1)
             coupon = self.coupons[free_ids[position]]
             # A request that named the code may have assigned it meanwhile.
-            if coupon.is_free(self.at):
+            if self._is_free(coupon):
                 return coupon
+
+    def _is_free(self, coupon: Coupon) -> bool:
+        """True if the code of a list can be assigned: it is free, and no part of its value was used."""
+        return coupon.is_free(self.at) and coupon.coupon_id not in self._value_users
 
     # -- changing -----------------------------------------------------------------------------------------------------
 
@@ -273,10 +276,10 @@ class CouponState(UndoableState):
             amount_assigned=before.amount_assigned + assigned_amount,
             amount_used=before.amount_used + used_amount,
             updated_at=self.at,
-            **({} if lot is None else _last_lot_data(lot)),
+            **({} if lot is None else lot.last_data),
         )
         book, present_coupon = self.books[coupon.coupon_book_id], self.coupons[coupon.coupon_id]
-        lot_data = _next_lot_data(self._unused_lots(member_id, coupon), after) if book.type in PERSONAL_TYPES else {}
+        lot_data = next_lot_data(self._unused_lots(member_id, coupon), after) if book.type in PERSONAL_TYPES else {}
         coupon_after = _with_changed_sums(present_coupon, assigned_amount, used_amount, lot_data)
         book_after = _with_changed_sums(book, assigned_amount, used_amount, {})
         totals = self.totals(member_id, book.coupon_book_id)
@@ -293,8 +296,11 @@ class CouponState(UndoableState):
 
     def store_lot(self, lot: CouponLot) -> None:
         """Add a new lot, or replace a changed one."""
-        if lot.coupon_lot_id not in self.lots:
+        lot_before = self.lots.get(lot.coupon_lot_id)
+        if lot_before is None:
             self._index_lot(lot)
+        elif lot.value is not None and lot_before.has_uses and not lot.amount:
+            self.put_value_users([(lot.coupon_id, lot.member_id)])
         self.put(self.lots, lot.coupon_lot_id, lot)
 
     def _index_lot(self, lot: CouponLot) -> None:
@@ -381,20 +387,6 @@ def _with_changed_sums(record: Any, assigned_amount: Decimal, used_amount: Decim
     """The book or coupon with both amounts added to its sums, and with further `changes` of fields."""
     total_assigned, total_usages = record.total_assigned + assigned_amount, record.total_usages + used_amount
     return replace(record, total_assigned=total_assigned, total_usages=total_usages, **changes)
-
-
-def _last_lot_data(lot: CouponLot) -> dict[str, Any]:
-    """The data to keep of a coupon's last lot; empty if the lot was reversed entirely and never used."""
-    if not lot.amount and not lot.amount_used:
-        return {"expired_at": None, "custom_attributes": {}}
-    return {"expired_at": lot.expired_at, "custom_attributes": lot.custom_attributes}
-
-
-def _next_lot_data(lots: Collection[CouponLot], member_coupon: MemberCoupon) -> dict[str, Any]:
-    """The final expiry of a personal coupon, and the data of the lot that is used next."""
-    if lots:
-        return {"expired_at": last_expiry(lots), "custom_attributes": min(lots, key=order_of_use).custom_attributes}
-    return {"expired_at": member_coupon.expired_at, "custom_attributes": member_coupon.custom_attributes}
 
 
 _NOTHING = UsageTotals()

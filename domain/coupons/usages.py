@@ -104,6 +104,15 @@ class MemberCoupon:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class UsageTotals:
+    """Totals of a member and a book: assigned less reversals; used and discounted in the current periods."""
+
+    assigned: Decimal = Decimal(0)
+    used: Decimal = Decimal(0)
+    discounted: Decimal = Decimal(0)
+
+
 class CouponNotAssigned(Conflict, title="The member has no such coupon left to use"):
     """A use needs an assignment with an amount left, or `autoAssign`."""
 

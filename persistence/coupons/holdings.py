@@ -15,9 +15,10 @@ from sqlalchemy import Connection
 from domain.coupons.books import BookTerms, Coupon
 from domain.coupons.locks import CouponLock
 from domain.coupons.lots import CouponLot, LotRange
-from domain.coupons.state import Place, UsageTotals
-from domain.coupons.usages import MemberCoupon
+from domain.coupons.state import Place
+from domain.coupons.usages import MemberCoupon, UsageTotals
 from persistence.connections import defer, fetch_rows
+from persistence.coupons.usages import USES_OF_VALUE
 from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import (
@@ -105,6 +106,7 @@ _FREE_CODES = f"""
 SELECT {_COUPON_COLUMNS} FROM coupons c
 WHERE c.organization_id = %s AND c.coupon_book_id = %s AND c.total_assigned = 0 AND c.total_usages = 0
     AND (c.locked_until IS NULL OR c.locked_until <= %s) AND NOT c.coupon_id = ANY(%s)
+    AND NOT EXISTS ({USES_OF_VALUE})
 ORDER BY c.position LIMIT %s
 """
 
@@ -299,7 +301,7 @@ def claim_free_codes(
     without it, as in a dry run, they are only read. Codes that other transactions are claiming are skipped. If only
     such codes are left, the function waits for these transactions, and claims the codes that they have not assigned.
     """
-    values = (book.organization_id, book.coupon_book_id, at, list(excluded_ids), count)
+    values = (book.organization_id, book.coupon_book_id, at, list(excluded_ids), book.organization_id, count)
     if not lock:
         return [Coupon(*row) for row in fetch_rows(db, _FREE_CODES, values)]
     free_codes = [Coupon(*row) for row in fetch_rows(db, f"{_FREE_CODES} FOR NO KEY UPDATE SKIP LOCKED", values)]

@@ -12,6 +12,7 @@ from domain.coupons.books import PUBLISHED, BookTerms
 from domain.members import Member
 from persistence.connections import fetch_rows
 from persistence.coupons.books import BOOKS, TERMS, filters_of
+from persistence.coupons.usages import USES_OF_VALUE
 from persistence.filters import conditions_of
 from persistence.paging import sorting_of
 from persistence.tables.coupons import coupon_books as table
@@ -32,11 +33,12 @@ SELECT coupon_book_id FROM coupon_books WHERE organization_id = %s AND publishin
 ORDER BY ranking_index NULLS LAST, coupon_book_id LIMIT %s
 """
 
-_BOOKS_WITH_FREE_CODES = """
+_BOOKS_WITH_FREE_CODES = f"""
 SELECT x.coupon_book_id FROM unnest(%s::bigint[]) AS x(coupon_book_id)
 WHERE EXISTS (
     SELECT FROM coupons c WHERE c.organization_id = %s AND c.coupon_book_id = x.coupon_book_id AND c.total_assigned = 0
-        AND c.total_usages = 0 AND (c.locked_until IS NULL OR c.locked_until <= %s))
+        AND c.total_usages = 0 AND (c.locked_until IS NULL OR c.locked_until <= %s)
+        AND NOT EXISTS ({USES_OF_VALUE}))
 """
 
 
@@ -102,4 +104,5 @@ def find_books_with_free_codes(
     db: Connection, organization_id: int, book_ids: Collection[int], at: datetime
 ) -> set[int]:
     """The ids of the books that have a free code, among these books of the type `list`; one statement."""
-    return {row[0] for row in db.exec_driver_sql(_BOOKS_WITH_FREE_CODES, (list(book_ids), organization_id, at))}
+    values = (list(book_ids), organization_id, at, organization_id)
+    return {row[0] for row in db.exec_driver_sql(_BOOKS_WITH_FREE_CODES, values)}

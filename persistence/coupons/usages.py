@@ -40,9 +40,20 @@ USAGES = Records(
 )
 # The used amount is no criterion: it is 0 for the use of a value coupon that leaves a part of its value.
 _IS_USE = (table.c.amount_assigned == 0, table.c.reverted_usage_id.is_(None))
+_TAKES_VALUE = """u.remaining_value IS NOT NULL AND u.amount_assigned = 0 AND u.reverted_usage_id IS NULL
+    AND u.reversal_usage_id IS NULL"""
+# The unreverted uses of a coupon `c` that took a part of its value. OFFSET keeps the planner from reading the uses of
+# all coupons instead.
+USES_OF_VALUE = f"""SELECT FROM coupon_usages u
+WHERE u.organization_id = %s AND u.coupon_id = c.coupon_id AND {_TAKES_VALUE} OFFSET 0"""
 _FIELDS = tuple(name for name in fields_of(CouponUsage) if name not in _JOINED_COLUMNS)
 
 _LINK = update_by_id(table, "coupon_usage_id", "reversal_usage_id", "updated_at")
+
+_VALUE_USERS = f"""
+SELECT DISTINCT u.coupon_id, u.member_id FROM coupon_usages u
+WHERE u.organization_id = %s AND u.coupon_id = ANY(%s) AND {_TAKES_VALUE}
+"""
 
 _LOOK_UP = Prepared(f"""
 SELECT ARRAY(SELECT system_unique_key FROM coupon_usages WHERE organization_id = %s AND system_unique_key = ANY(%s)),
@@ -81,6 +92,11 @@ def _is_unreverted_use(organization_id: int, member_id: int, coupon_id: int) -> 
         *_IS_USE,
         table.c.reversal_usage_id.is_(None),
     )
+
+
+def find_value_users(db: Connection, organization_id: int, coupon_ids: Collection[int]) -> list[tuple[int, int]]:
+    """The coupons among these that have unreverted uses of their value, each with each member who used them."""
+    return [(row[0], row[1]) for row in fetch_rows(db, _VALUE_USERS, (organization_id, list(coupon_ids)))]
 
 
 def find_last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict[int, CouponUsage]:

@@ -98,6 +98,12 @@ coupon_usages = record_table(
     index("ix_coupon_usages_book", "member_id", "coupon_book_id", "created_at"),
     index("ix_coupon_usages_created_at", "created_at"),
     index("ix_coupon_usages_event", "loyalty_event_id", where="loyalty_event_id IS NOT NULL"),
+    # The uses of the value of a coupon.
+    index(
+        "ix_coupon_usages_value",
+        "coupon_id",
+        where="remaining_value IS NOT NULL AND amount_assigned = 0 AND reverted_usage_id IS NULL",
+    ),
     foreign_key("members", "member_id"),
     foreign_key("coupons", "coupon_id"),
     without=("code", "coupon_book_key"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -38,9 +39,23 @@ class Card:
     def path(self):
         return f"/members/{self.member}/coupon-books/{self.book['couponBookKey']}"
 
-    def assign(self, **body):
-        """Assign a coupon to the member; return the usage."""
-        return self.shop.integration.post(f"{self.path}/assign", body, expect=200)["couponUsage"]
+    def assign(self, *, expect=200, **body):
+        """Assign a coupon to the member; return the usage, or the problem if `expect` is not 200."""
+        response = self.shop.integration.post(f"{self.path}/assign", body, expect=expect)
+        return response["couponUsage"] if expect == 200 else response
+
+    def for_another_member(self):
+        """The same book for a new member."""
+        card = copy(self)
+        card.member = self.shop.member()
+        return card
+
+    def stock_for_others(self):
+        """The problems of an assignment to another member, without and with the code; and how many books it can use."""
+        card = self.for_another_member()
+        problems = [card.assign(expect=409, **body)["type"] for body in ({}, {"code": "ONE"})]
+        books = self.shop.integration.get(f"/members/{card.member}/coupon-books", withStockOnly="true")["results"]
+        return *problems, len(books)
 
     def use(self, amount, *, expect=200, **body):
         """Use a part of this value; return the usage, or the problem if `expect` is not 200."""
@@ -186,6 +201,41 @@ def test_cancelling_the_assignment_takes_the_remaining_value_and_the_value_that_
     card.revert(usage)
     assert assigned_and_used(card.books, card.book) == (0, 0)
     assert card.standing() is None
+
+
+# A part of the value of 12, and all of it by two uses.
+@pytest.mark.parametrize("amounts", [[5], [5, 7]])
+def test_a_code_returns_to_the_stock_only_when_all_uses_of_its_value_are_reverted(organization, amounts):
+    card = Card(organization, "ONE", type="list")
+    assignment = card.assign()
+    usages = [card.use(amount) for amount in amounts]
+    card.revert(assignment, forceRevert=True)
+    for usage in usages:
+        assert card.stock_for_others() == ("/problems/coupon-out-of-stock", "/problems/coupon-code-held", 0)
+        card.revert(usage)
+    other_card = card.for_another_member()
+    assert amounts_of(other_card.assign()) == (1, 0, None, 12)
+    card.shop.check_ledger()
+
+
+def test_a_code_whose_value_was_used_returns_to_the_member_who_used_it(organization):
+    card = Card(organization, "ONE", type="list")
+    assignment = card.assign()
+    card.use(5)
+    card.revert(assignment, forceRevert=True)
+    assert amounts_of(card.assign(code="ONE")) == (1, 0, None, 12)
+    card.shop.check_ledger()
+
+
+def test_a_cancelled_assignment_of_a_code_whose_value_was_used_does_not_return_to_the_stock(organization):
+    card = Card(organization, "ONE", type="list")
+    card.shop.campaign(running(assign(card.book)), eventType=ORDER_CREATED)
+    card.shop.track_one(order(card.member, external_id="one"))
+    usage = card.use(5)
+    card.shop.track_one(order_update(card.member, "one", "cancelled"))
+    assert card.stock_for_others() == ("/problems/coupon-out-of-stock", "/problems/coupon-code-held", 0)
+    card.revert(usage)
+    assert amounts_of(card.for_another_member().assign(code="ONE")) == (1, 0, None, 12)
 
 
 def test_limits_of_periods_count_each_use_and_its_money(organization):

@@ -11,8 +11,7 @@ from domain.coupons.conditions import condition_may_read_orders, context_of
 from domain.coupons.eligibility import MemberFacts, exclusions_from_list, is_usable
 from domain.coupons.locks import CouponLock
 from domain.coupons.lots import period_starts
-from domain.coupons.state import UsageTotals
-from domain.coupons.usages import CouponUsage
+from domain.coupons.usages import CouponUsage, UsageTotals
 from domain.expressions import Deadline, TimeExceeded
 from domain.ledger.views import WalletView
 from domain.members import Member

@@ -11,8 +11,8 @@ import pytest
 from domain.coupons.books import Coupon, UnknownCoupon
 from domain.coupons.lots import CouponLot, LotRange
 from domain.coupons.refusals import OutOfStock
-from domain.coupons.state import CouponState, UsageTotals
-from domain.coupons.usages import CodeHeld
+from domain.coupons.state import CouponState
+from domain.coupons.usages import CodeHeld, UsageTotals
 from tests.builders.coupon_values import coupon_book
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)

@@ -131,7 +131,10 @@ class CouponLoader:
         lock = book.type in PERSONAL_TYPES and not self._is_dry_run
         coupons = holdings.find_coupons(self._db, book, codes, coupon_ids, lock=lock)
         self.state.put_coupons(coupons)
-        self._load_held_coupons(self._unit.members, [coupon.coupon_id for coupon in coupons])
+        ids = [coupon.coupon_id for coupon in coupons]
+        self._load_held_coupons(self._unit.members, ids)
+        if book.is_value_coupon and book.type in PERSONAL_TYPES:
+            self.state.put_value_users(usages.find_value_users(self._db, self._organization_id, ids))
 
     def load_revertible(self, usages_to_revert: Collection[CouponUsage]) -> None:
         """Load usages that may be reverted, with their books, and the members' lots of their coupons."""
