@@ -206,6 +206,16 @@ def lock(db: Connection, member: Member) -> Member:
     return Member(*row)
 
 
+def lock_rows(db: Connection, organization_id: int, member_ids: Collection[int]) -> list[Member]:
+    """Lock the rows of members whose wallets are locked; return the current members.
+
+    The erasing of another member, whose referral code such a member has, locks only these rows.
+    """
+    is_one = (members.c.organization_id == organization_id) & members.c.member_id.in_(member_ids)
+    statement = select(*_COLUMNS).where(is_one).order_by(members.c.member_id).with_for_update(key_share=True)
+    return [Member(*row) for row in db.execute(statement)]
+
+
 def store_member(db: Connection, member: Member, values: Mapping[str, Any], now: datetime) -> Member:
     """Store new values of a member; raises MemberExists for an id that another member has."""
     refusals = {

@@ -10,15 +10,17 @@ from handlers import audit_trail
 from handlers.server.jobs import run_job, seal_audit_log
 from handlers.services import wallet_batches
 from handlers.services.exports.write import ExportWriter
+from handlers.services.imports import members as import_members
 from handlers.services.members import change
 from handlers.services.verify import verify
 from persistence import erasing
 from tests.builders import queue, tracking
 from tests.builders.campaigns import mint
+from tests.builders.imports import Imports
 from tests.builders.person import NAME, WORD, event, live, traces
 from tests.builders.referrals import Friends
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, running
-from tests.concurrency.simultaneous import run_simultaneously
+from tests.concurrency.simultaneous import PATIENCE, run_simultaneously, start_after
 
 # The tables whose rows the call may leave. The member's referral code is in records of other members, and remembered
 # until it is erased there.
@@ -272,6 +274,28 @@ def test_a_job_replaces_referral_codes_in_the_rows_that_the_deletion_left_unchan
     payloads = [row.payload for row in shop.rows("events", "payload", order="loyalty_event_id")]
     order_codes = [payload["order"]["referralCode"] for payload in payloads if "order" in payload]
     assert order_codes == [new_friend_code, new_pal_code] * 2
+
+
+def test_an_import_of_a_friend_does_not_bring_back_the_code_that_the_job_replaces(
+    api, organization, erased_referrer, monkeypatch
+):
+    friends, _, (new_friend_code, _) = erased_referrer
+    imports = Imports(organization)
+    path = imports.queue("loyaltyMemberId,name\nfriend-0,Dora\n", mode="upsert")
+    # The job runs after the import has read the friend.
+    job = start_after(monkeypatch, friends.shop, import_members, "changed_values", partial(finish_erasings, api))
+    while imports.importer.step():
+        pass
+    job.join(PATIENCE)
+    assert imports.get(path)["rowsDone"] == 1
+    names_and_codes = friends.shop.rows(
+        "members", "profile ->> 'name' AS name, referral_code AS code", order="member_id"
+    )
+    assert [tuple(row) for row in names_and_codes[1:]] == [
+        ("Dora", new_friend_code),
+        *[(None, new_friend_code)] * 3,
+    ]
+    assert traces(api.engine, organization_id=organization.id) == {}
 
 
 def test_the_job_lists_the_audit_entries_that_it_empties(api, organization):

@@ -133,7 +133,7 @@ def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRow
     ids = {member_row.loyalty_member_id for member_row in member_rows}
     if step.job.mode == UPSERT:
         matches = member_lookups.find_members(call.db, organization_id, ids, (), lock=True)
-        existing = [match.member for match in matches]
+        existing = members.lock_rows(call.db, organization_id, [match.member.member_id for match in matches])
     else:
         existing = MEMBERS.find_all(call.db, organization_id, loyalty_member_id=ids)
     members_by_name = {member.loyalty_member_id: member for member in existing}
