@@ -507,6 +507,11 @@ class TestNext:
         assert shortfalls(simulate(shop, total=10)) == [("Silver", "points", 500 - 10), ("Gold", "points", 1000 - 10)]
         assert shortfalls(simulate(shop, total=10, **{"as": {"tierKeys": [key]}})) == []
 
+    def test_tiers_up_to_the_floor_of_the_member_are_no_rewards(self, shop, a_point_a_unit):
+        tiers = TierSchedule.new(shop, Silver=500, Gold=1000, Platinum=2000)
+        tiers.set(shop.member(loyaltyMemberId="ana"), "Gold", tierHold="floor")
+        assert shortfalls(simulate(shop, total=10, loyaltyMemberId="ana")) == [("Platinum", "points", 2000 - 10)]
+
 
 def test_only_the_requested_parts_of_a_simulation_are_returned(shop, books, a_point_a_unit, a_hundred_from_fifty):
     books.make(type="codeless")

@@ -166,12 +166,15 @@ def _tiers_in_reach(run: DryRun) -> Iterator[NextReward]:
         if account is None or not schedule.moves_members or (held_tier is not None and held_tier.is_fixed_at(unit.now)):
             continue
         counted_points = schedule.counted_points(points, unit.now)
+        # A floor can be above the tier that the points give: the lower tiers are no rewards.
+        held_step = None if held_tier is None else schedule.step_of(held_tier.loyalty_tier_id)
+        reached_points = max(counted_points, held_step.min_required_points) if held_step else counted_points
         for step in schedule.steps:
             required_points = step.min_required_points
             tier = tiers.get(step.loyalty_tier_id)
             if (
                 tier is None
-                or required_points <= counted_points
+                or required_points <= reached_points
                 or schedule.tier_at(required_points) != step.loyalty_tier_id
             ):
                 continue
