@@ -85,7 +85,8 @@ _OWN_RECORDS = (
     WITH off AS (
         DELETE FROM audience_members WHERE organization_id = :o AND member_id = :m RETURNING audience_id
     )
-    UPDATE audiences a SET member_count = a.member_count - 1, refreshed_at = :now, updated_at = :now
+    UPDATE audiences a
+    SET member_count = a.member_count - 1, version = a.version + 1, refreshed_at = :now, updated_at = :now
     FROM off WHERE a.organization_id = :o AND a.audience_id = off.audience_id
     """,
 )

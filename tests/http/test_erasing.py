@@ -241,6 +241,17 @@ def test_an_erased_member_is_not_added_to_an_audience(organization):
     assert admin.patch(f"{path}/members", {"remove": [ana["memberId"]]})["audience"]["memberCount"] == 0
 
 
+def test_an_erasure_changes_the_count_and_the_version_of_the_members_audience(organization):
+    admin = organization.administration
+    ids = [organization.member(name)["memberId"] for name in ("ana", "ben")]
+    path = f"/audiences/{admin.post('/audiences', {'matcherType': 'list-matcher'})['audience']['audienceId']}"
+    audience = admin.patch(f"{path}/members", {"add": ids})["audience"]
+    assert (audience["memberCount"], audience["version"]) == (2, 2)
+    admin.delete(f"/members/{ids[0]}", expect=200)
+    audience = admin.get(path)["audience"]
+    assert (audience["memberCount"], audience["version"]) == (1, 3)
+
+
 def test_reverts_for_an_erased_member_are_refused(organization):
     member = organization.member("ana")
     badge = organization.integration.post("/badges", {"name": "Lark", "maxAmount": 9, "active": True})["badge"]
