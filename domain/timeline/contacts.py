@@ -7,6 +7,8 @@ from datetime import datetime
 from domain.timeline.rows import MESSAGE, PROFILE, TimelineRow, after_colon
 
 _MAX_FIELDS_NAMED = 5
+# The operations that change members. An import has entries only about members whom it changes.
+_CHANGES = ("updateMember", "startImport")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class ProfileFact:
         field_list = ", ".join(first_names) + (f" and {more} more" if more > 0 else "")
         if self.operation_id == "eraseMember":
             text = "The member's personal data was erased"
-        elif self.operation_id == "updateMember":
+        elif self.operation_id in _CHANGES:
             text = f"The member was changed: {field_list}" if field_list else "The member was changed"
         else:
             text = "The member was enrolled"

@@ -179,6 +179,10 @@ PROFILE = ProfileFact(
         # Each letter is the name of a field.
         ({"fields": "abcde"}, "The member was changed: a, b, c, d, e, by ana@shop."),
         ({"fields": "gfedcba"}, "The member was changed: a, b, c, d, e and 2 more, by ana@shop."),
+        (
+            {"operation_id": "startImport", "actor": "import-3"},
+            "The member was changed: email, phone, by import-3.",
+        ),
         ({"operation_id": "createMember"}, "The member was enrolled, by ana@shop."),
         (
             {"operation_id": "eraseMember", "reason": "On request."},
