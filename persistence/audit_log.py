@@ -107,14 +107,14 @@ FROM numbered n JOIN named USING (audit_log_id) WHERE n.entity_type <> '{_POINTS
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The caller and the request; the same for all entries of a call."""
+    """The caller and the request, which is the same for all entries of a call; commands and workers have no request."""
 
     actor: str
     user_id: int | None
     token_id: str | None
-    surface: str
+    surface: str | None
     operation_id: str
-    request_id: str
+    request_id: str | None
     reason: str | None
 
     @classmethod
@@ -124,9 +124,9 @@ class Origin:
             actor="operator",
             user_id=None,
             token_id=None,
-            surface="",
+            surface=None,
             operation_id=operation_id,
-            request_id="",
+            request_id=None,
             reason=None,
         )
 

@@ -231,6 +231,7 @@ def test_entries_about_new_passwords_do_not_contain_them(organization, db):
     )
     [entry] = entries_of(organization, operationId="resetCredentials")
     assert (entry["actor"], entry["entityType"], entry["entityId"]) == ("operator", "user", str(api_user["userId"]))
+    assert (entry["surface"], entry["requestId"]) == (None, None)
     assert entry["changes"] == {"password": hidden}
 
 

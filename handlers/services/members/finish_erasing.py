@@ -14,7 +14,7 @@ from persistence.erased_rows import erase_page
 from persistence.rows import as_json
 
 _ORIGIN = Origin(
-    actor="worker", user_id=None, token_id=None, surface="", operation_id="eraseMember", request_id="", reason=None
+    actor="worker", user_id=None, token_id=None, surface=None, operation_id="eraseMember", request_id=None, reason=None
 )
 _COMPLETION = {"isComplete": {"from": False, "to": True}}
 
