@@ -8,6 +8,7 @@ from persistence import counts, members
 from persistence.counts import RowCount
 from tests.builders.imports import Imports
 from tests.builders.statements import count_statements
+from tests.builders.users import Users
 
 MEMBERS = 60
 PAGE_SIZE = 7
@@ -79,6 +80,15 @@ def test_the_total_of_all_members_is_exact_however_many_there_are(find, organiza
         assert members.find_page(db, organization.id, page_of(0, {})).total_count == MEMBERS + 1
     # The number of all members is stored, so that no statement counts them.
     assert not any("count(" in statement for statement in statements)
+
+
+def test_the_total_of_a_list_of_very_many_users_is_not_exact(organization, monkeypatch):
+    users = Users.of(organization)
+    for _ in range(3):
+        users.create()
+    monkeypatch.setattr(counts, "MAX_COUNTED", 2)
+    page = users.surface.get("/users", includeAPIUsers=True, limit=1)
+    assert (page["totalCount"], page["totalIsExact"]) == (3, False)
 
 
 def _read_by_page(organization, path, limit, **query):
