@@ -438,6 +438,19 @@ def test_balances_with_the_same_key_are_imported_once(imports, shop):
     assert shop.balance("ana") == 5
 
 
+@pytest.mark.parametrize("mode", ["create", "upsert"])
+def test_a_corrected_row_with_the_key_of_a_failed_row_of_the_file_is_imported(imports, shop, mode):
+    accounts = f"/ledgers/{shop.organization.defaults.ledger_id}/accounts"
+    shop.administration.put(f"{accounts}/{shop.organization.defaults.ledger_account_id}/max-supply", {"maxSupply": 10})
+    shop.member(loyaltyMemberId="ana")
+    # 11 exceeds the maximum supply; after the row with 9, there is none left for the repeated row with 11.
+    rows = "loyaltyMemberId,amount,systemUniqueKey\nana,11,k-1\nana,9,k-1\nana,11,k-1\n"
+    job = imports.run(rows, kind="balances", mode=mode)
+    assert status_read_done_failed(job) == ("done", 3, 1, 2)
+    assert [line for line, _, _ in imports.errors(job)] == [2, 4]
+    assert shop.balance("ana") == 9
+
+
 def test_tiers_follow_imported_points_and_cause_events_only_on_request(imports, shop):
     program = shop.organization.defaults.loyalty_program_id
     body = {"name": "Gold", "active": True, "minRequiredPoints": 10, "tierOrder": 1}

@@ -202,7 +202,7 @@ class Importer:
             self._rows_done = len(failed_rows)
         else:
             if job.kind == MEMBERS:
-                rows = _rows_up_to_size(db, job, _rows_of_distinct_members(rows))
+                rows = _rows_up_to_size(db, job, _rows_before_repeat(rows, "loyaltyMemberId"))
             failed_rows = self._import_rows(ImportStep(call, job, rows, reader.name_of))
         self._store_progress(db, job, reader, failed_rows, began_at, now)
 
@@ -257,6 +257,8 @@ class Importer:
         at_once = len(rows) if call.is_quiet else _EVALUATED_FIRST
         while self._rows_done < len(rows) and (not self._rows_done or remaining > 0):
             next_rows = rows[self._rows_done : self._rows_done + at_once]
+            # A row whose key an earlier row has depends on whether the earlier one fails.
+            next_rows = _rows_before_repeat(next_rows, "systemUniqueKey")
             _IMPORT_OF_KIND[job.kind](replace(step, rows=next_rows))
             self._rows_done += len(next_rows)
             elapsed = time.monotonic() - began_at
@@ -353,14 +355,14 @@ def _rows_to_evaluate(remaining: float, seconds_of_row: float) -> int:
     return min(max(rows_in_time, _EVALUATED_FIRST), _MAX_EVALUATED)
 
 
-def _rows_of_distinct_members(rows: Sequence[ImportRow]) -> list[ImportRow]:
-    """The rows before the first one that repeats a member: the next set of rows sees the changes by this set."""
-    members: set[Any] = set()
+def _rows_before_repeat(rows: Sequence[ImportRow], field_name: str) -> list[ImportRow]:
+    """The rows before the first one that repeats the value of a field: the next rows see the changes by these."""
+    values: set[Any] = set()
     for position, row in enumerate(rows):
-        name = row.values.get("loyaltyMemberId")
-        if name is not None and name in members:
+        value = row.values.get(field_name)
+        if value is not None and value in values:
             return list(rows[:position])
-        members.add(name)
+        values.add(value)
     return list(rows)
 
 
