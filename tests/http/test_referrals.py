@@ -274,6 +274,16 @@ def test_the_codes_of_an_inactive_program_are_skipped(shop, friends):
     assert active_program.record()["totalLogs"] == 0
 
 
+def test_an_order_of_a_referred_member_counts_while_the_program_is_inactive(shop):
+    friends, ana = Friends(shop, eventType=CREATED), shop.member()
+    ben = shop.member(referralCode=friends.code(ana))
+    friends.change(eventType=CREATED, active=False)
+    shop.campaign(running(mint(5)), eventType=CREATED)
+    result = shop.track_one(order(ben))
+    assert (result["status"], result["referrals"]) == ("success", [])
+    assert (shop.balance(ana), shop.balance(ben)) == (0, 5)
+
+
 def test_an_inactive_referrer_is_not_rewarded(shop, friends):
     ana, ben = shop.member(), shop.member()
     code = friends.code(ana)

@@ -161,7 +161,15 @@ class ReferralWork(Participant):
         code = self._state.find(text)
         rewarded_program = None if code is None else self._programs.by_id.get(code.referral_program_id)
         if code is None or rewarded_program is None:
-            if code is None and order is not None and named_code(event) is None and self._is_code(text):
+            # The codes of members were only looked for if an active program considers the event.
+            was_looked_for = code_text is not None or event.event_type in self._programs.active_types
+            if (
+                code is None
+                and order is not None
+                and named_code(event) is None
+                and was_looked_for
+                and self._is_code(text)
+            ):
                 # The codes were found before the locks were acquired, and the order was created in between.
                 raise StartOver(f"The owner of the referral code of the order {order.external_id} is not locked.")
             if code_text is not None:
