@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from domain.fields import Key
 from domain.ledger.availability import Availability, TermsOfAvailability
 from domain.ledger.views import TransactionRow
 from domain.problems import FieldFault, InvalidRequest, Refusal
@@ -74,7 +75,7 @@ class _BatchItem(_SetItem, TermsOfAvailability):
     ledger_account_id: int | None = None  # type: ignore[assignment]
     organization_id: int | None = field(default=None, metadata=OF_REQUEST)
     ledger_id: int | None = None
-    atomic_set_id: str | None = None
+    atomic_set_id: Key | None = None
     expiration_date: datetime | None = None
     qualifying_amount: Decimal | None = None
     reverts: int | None = field(default=None, metadata={"wire": "revertedLedgerTransactionId"})

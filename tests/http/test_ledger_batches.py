@@ -134,6 +134,16 @@ def test_items_of_a_set_all_succeed_or_all_fail(points, batch, ana_with_100):
     assert points.verify() == []
 
 
+def test_the_id_of_a_set_is_the_same_in_upper_and_lower_case(points, batch, ana_with_100):
+    set_id = str(uuid.uuid4())
+    response = batch.post(
+        batch.mint(ana_with_100, 1, atomicSetId=set_id),
+        batch.burn(ana_with_100, 999, atomicSetId=set_id.upper()),
+    )
+    assert slugs_of_failures(response) == {0: "atomic-set-failed", 1: "insufficient-balance"}
+    assert points.balance(ana_with_100) == 100
+
+
 def test_points_of_a_failed_set_are_not_available_to_other_items(points, batch, ana_with_100):
     ben = points.wallet()
     bad_set = str(uuid.uuid4())
