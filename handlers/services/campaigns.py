@@ -44,11 +44,11 @@ class CampaignProperties:
     type: str | None = None
     tags: Sequence[str] = ()
     enabled_topics: Sequence[str] = ()
-    audience_keys: Sequence[str] = ()
+    audience_keys: Sequence[Key] = ()
     days_of_week: Sequence[int] = ()
     day_of_week_schedule: Mapping[str, Any] | None = None
     location_codes: Sequence[str] = ()
-    loyalty_tier_keys: Sequence[str] = ()
+    loyalty_tier_keys: Sequence[Key] = ()
     event_type: str | None = None
     points_monthly_limit_per_member: Decimal | None = None
     allow_partial_application_on_limit: bool = False
@@ -104,7 +104,6 @@ def validated_campaign(call: Call, body: CampaignProperties, before: Campaign | 
     configuration = configuration_of(call.db, call.organization)
     references.refuse_unknown(call, loyalty_program=body.loyalty_program_id)
     references.refuse_unknown_tiers(configuration, body.loyalty_tier_keys)
-    body = replace(body, audience_keys=[key.lower() for key in body.audience_keys])
     references.refuse_unknown_audiences(call, body.audience_keys)
     for rule in body.limit_rules:
         references.refuse_unknown_account(configuration, rule.get("ledgerAccountKey"))

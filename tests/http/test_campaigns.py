@@ -638,6 +638,25 @@ def test_an_invalid_query_of_the_list_of_actions_is_refused(administration, camp
     assert [fault["parameter"] for fault in problem["errors"]] == [parameter]
 
 
+def test_keys_of_tiers_and_audiences_may_be_in_upper_case(organization):
+    shop = Shop(organization)
+    program_id = organization.defaults.loyalty_program_id
+    [tier] = shop.administration.get(f"/loyalty-programs/{program_id}/tiers")["results"]
+    body = {"name": "All", "active": True, "matcherType": "attribute-matcher", "matcher": {}}
+    audience = shop.administration.post("/audiences", body)["audience"]
+    tier_key, audience_key = tier["loyaltyTierKey"], audience["audienceKey"]
+    campaign = shop.campaign(
+        running(mint(5)),
+        eventType=GENERIC,
+        loyaltyTierKeys=[tier_key.upper()],
+        audienceKeys=[audience_key.upper()],
+    )
+    assert (campaign["loyaltyTierKeys"], campaign["audienceKeys"]) == ([tier_key], [audience_key])
+    member = shop.member()
+    shop.track(event(member))
+    assert shop.balance(member) == 5
+
+
 def test_keys_of_accounts_may_be_in_upper_case(organization):
     shop = Shop(organization)
     account = shop.account()
