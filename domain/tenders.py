@@ -146,7 +146,7 @@ def _points_due(target: Decimal, payment: PaidPoints | None, *, is_undone: bool)
     if is_undone:
         return payment.rest
     return refunded_part(
-        payment.rate, payment.rest, None, min(payment.rest.value, max(_ZERO, target - payment.refunded))
+        payment.rate, payment.rest, points=None, value=min(payment.rest.value, max(_ZERO, target - payment.refunded))
     )
 
 

@@ -35,7 +35,7 @@ declare_list("listCampaigns", CAMPAIGNS.find_page, listed(campaign_record))
 @operation("createCampaign", response=wrapped("campaign", campaign_record), audit=_AUDITED, changes_configuration=True)
 def create_campaign(call: Call, body: CampaignProperties) -> Campaign:
     """Create a campaign, which has no actions yet."""
-    values = {"campaign_key": call.new_key(), **values_of(validated_campaign(call, body, None))}
+    values = {"campaign_key": call.new_key(), **values_of(validated_campaign(call, body, before=None))}
     campaign = CAMPAIGNS.add(call.db, call.organization.organization_id, values, call.now)
     queue_entity_change(call, CAMPAIGN, CREATED, lambda: campaign_record(campaign))
     return campaign
@@ -70,7 +70,7 @@ def list_actions(call: Call, campaign: Campaign, query: Mapping[str, Any]) -> Pa
 @operation("createAction", response=saved_action, audit=_AUDITED_ACTION, changes_configuration=True)
 def create_action(call: Call, campaign: Campaign, body: ActionProperties) -> Action:
     """Add an action at the position in the body, by default after the campaign's last action."""
-    body = validated_action(call, campaign, body, None)
+    body = validated_action(call, campaign, body, before=None)
     # `changes_configuration` serializes creations, so no two actions get the same next position.
     refuse_outdated(call, campaign, body.campaign_version_id)
     if body.action_index is None:

@@ -33,7 +33,7 @@ declare_list("listCouponBooks", books.find_page, {surface: listed(shape) for sur
 @operation("createCouponBook", body=NEW_BOOK, response=_BOOK_RESPONSE, audit=_AUDITED)
 def create_coupon_book(call: Call, body: Changes[CouponBookProperties]) -> CouponBook:
     """Create a book; a codeless book gets its only coupon, which has no code."""
-    values = {"coupon_book_key": call.new_key(), **checked_book_values(call, body, None)}
+    values = {"coupon_book_key": call.new_key(), **checked_book_values(call, body, before=None)}
     with limit_books(call):
         book = BOOKS.add(call.db, call.organization.organization_id, values, call.now)
     if book.type == CODELESS:

@@ -93,7 +93,7 @@ def evaluate_event(call: Call, event: LoyaltyEvent) -> dict[str, Any]:
             after={"evaluationStatus": evaluated_event.evaluation_status},
             member_ids=(event.member_id,),
         )
-    return event_outcome(evaluated_event, ())
+    return event_outcome(evaluated_event, include=())
 
 
 @operation("getEvent")

@@ -28,7 +28,7 @@ declare_list("listMissions", MISSIONS.find_page, listed(MISSION))
 @operation("createMission", response=saved_mission, audit=_AUDITED, changes_configuration=True)
 def create_mission(call: Call, body: MissionProperties) -> Mission:
     """Create a mission, which counts events from the next one on."""
-    values = {"mission_key": call.new_key(), **values_of(validated_mission(call, body, None))}
+    values = {"mission_key": call.new_key(), **values_of(validated_mission(call, body, before=None))}
     return MISSIONS.add(call.db, call.organization.organization_id, values, call.now)
 
 

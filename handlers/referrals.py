@@ -46,7 +46,7 @@ def list_referral_programs(call: Call, query: Mapping[str, Any]) -> Paged[Progra
 )
 def create_referral_program(call: Call, body: ReferralProgramProperties) -> ProgramWithTotals:
     """Create a program, which has no codes yet."""
-    values = {"referral_program_key": call.new_key(), **values_of(validated_program(call, body, None))}
+    values = {"referral_program_key": call.new_key(), **values_of(validated_program(call, body, before=None))}
     program = REFERRAL_PROGRAMS.add(call.db, call.organization.organization_id, values, call.now)
     return program, ProgramTotals()
 

@@ -49,7 +49,7 @@ def list_triggers(call: Call, query: Mapping[str, Any]) -> Paged[ShownTrigger]:
 def create_trigger(call: Call, body: TriggerProperties) -> ShownTrigger:
     """Create a trigger; only this response and that of a replaced secret show the secret."""
     refuse_invitation_trigger(call, body.settings)
-    body, requested_secret = validated_trigger(call, body, {})
+    body, requested_secret = validated_trigger(call, body, stored_settings={})
     if body.active:
         refuse_excess_trigger(call)
     secret = requested_secret or new_secret()

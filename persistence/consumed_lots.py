@@ -43,7 +43,7 @@ def with_consumed_lots(db: Connection, organization_id: int, rows: Sequence[Tran
 
     def lots_of(row: TransactionRow) -> ConsumedLots:
         if row.wallet_id is None or row.is_overdraft:
-            return ConsumedLots(0, ())
+            return ConsumedLots(0, consumed=())
         pair = (row.ledger_transaction_id, row.wallet_id)
         return ConsumedLots(totals.get(pair, 0), tuple(first_lots.get(pair, ())))
 

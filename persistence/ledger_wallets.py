@@ -48,7 +48,7 @@ def find_wallet_view(
 
 def find_wallet_views(db: Connection, wallet: Wallet, now: datetime, timezone: str) -> list[WalletView]:
     """The wallet's balances at `now` of every account of its ledger, the default account first."""
-    return _views(db, wallet, now, timezone, ())
+    return _views(db, wallet, now, timezone, conditions=())
 
 
 def find_balances_of_wallets(
@@ -225,7 +225,7 @@ class _WaitingPoints(NamedTuple):
     ended_amount: Decimal
 
 
-_NO_WAITING_POINTS = _WaitingPoints(_ZERO, (), _ZERO)
+_NO_WAITING_POINTS = _WaitingPoints(_ZERO, arrived_mints=(), ended_amount=_ZERO)
 
 
 def _split_waiting_points(waiting: str | None, due_mints: list[Any] | None) -> _WaitingPoints:

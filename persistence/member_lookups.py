@@ -223,7 +223,9 @@ def find_members(
     # points that wait: lock them by their memberIds, which never change, and read them again.
     matches = [match for match in matches if match.member.wallet_id in locked_wallets]
     no_orders = () if has_awaited_events else None
-    return matches + find_members(db, organization_id, (), unlocked_ids, no_orders, lock=True)
+    return matches + find_members(
+        db, organization_id, loyalty_member_ids=(), member_ids=unlocked_ids, order_ids=no_orders, lock=True
+    )
 
 
 def _condition(

@@ -125,7 +125,7 @@ def page_of(
     limit = page.limit + 1
     rows_read: list[AnyRow] = []
     if page.after is None:
-        rows_read += read(Section((), sorting.ordering, limit, page.page * page.limit))
+        rows_read += read(Section(conditions=(), ordering=sorting.ordering, limit=limit, offset=page.page * page.limit))
     else:
         for section in sorting.sections_after(page.after, limit):
             if len(rows_read) < limit:

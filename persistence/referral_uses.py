@@ -129,7 +129,7 @@ def load_state(
     The owners of the codes must be locked. Two statements.
     """
     if not code_ids:
-        return ReferralUsageState({}, {}, {})
+        return ReferralUsageState(codes={}, use_counts_by_referrer={}, use_counts_by_pair={})
     codes, uses_of_referrers = {}, {}
     for *code_values, uses in fetch_rows(db, _CODES, (organization_id, organization_id, list(code_ids))):
         code = ReferralCode(*code_values)

@@ -92,9 +92,9 @@ def find_state(engine: Engine) -> SchemaState:
     with engine.connect() as connection:
         newer = _newer_revision(connection)
         if newer is not None:
-            return SchemaState((), newer, _accepts_this_version(connection, newer))
+            return SchemaState(pending=(), newer=newer, is_usable=_accepts_this_version(connection, newer))
         pending = tuple(_pending(connection))
-        return SchemaState(pending, None, not pending)
+        return SchemaState(pending, newer=None, is_usable=not pending)
 
 
 def differences(engine: Engine) -> list[object]:

@@ -131,10 +131,10 @@ class Evaluator:
             if restriction is not None:
                 self._blocked_campaign_ids.add(campaign.record.campaign_id)
                 if self._explaining:
-                    self._explain(campaign, None, why=restriction.reason(self._event))
+                    self._explain(campaign, action=None, why=restriction.reason(self._event))
                 continue
             if self._explaining:
-                self._explain(campaign, None, why=None)
+                self._explain(campaign, action=None, why=None)
             for inactive in campaign.inactive_actions:
                 why = Reason("ACTION_NOT_RUNNING", f"the action is {inactive.status}", inactive.status)
                 self._explain(campaign, inactive, why)
@@ -215,7 +215,7 @@ class Evaluator:
     def _evaluate_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> bool | None:
         """Return whether the rule holds, None if its evaluation failed; report the error."""
         if action.fault is not None:
-            self._record_error(campaign, action, action.fault, None)
+            self._record_error(campaign, action, action.fault, at=None)
             return None
         if action.rule is None:
             return True

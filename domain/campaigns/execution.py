@@ -93,7 +93,7 @@ class EffectComputer:
         for name in ("amount", "qualifyingAmount", "maxAmount"):
             if (value := values.get(name)) is not None and value < 0:
                 return ComputedEffect(effect_id, values, BadParameter(f"{name} evaluated to {value}, less than zero."))
-        return ComputedEffect(effect_id, values, None, items)
+        return ComputedEffect(effect_id, values, fault=None, items=items)
 
     def _matching_items(self, condition: Callable[..., Any]) -> list[int]:
         """The indexes of the items of the basket for which a compiled condition is true."""
@@ -154,7 +154,7 @@ class EffectRunner:
     def _perform(self, effect: ComputedEffect, params: Mapping[str, Any]) -> EffectResult:
         """Let its executor execute an effect, unless the event is only authorized and no bid is tried."""
         if self._is_authorized_only and not self._is_trying:
-            return EffectResult(AUTHORIZED, None)
+            return EffectResult(AUTHORIZED, error=None)
         try:
             result = self._executor_of(effect.effect_id)(self._event, params) or ExecutorResult()
             status = EXECUTED if result.refusal is None else PARTIAL
@@ -291,7 +291,7 @@ class EffectRunner:
             results = [
                 self.execute(campaign, effect)
                 if effect.effect_id in EFFECTS_WITH_WORTH
-                else EffectResult(SKIPPED, None)
+                else EffectResult(SKIPPED, error=None)
                 for effect in effects
             ]
             worth = sum((result.worth or ZERO for result in results), ZERO)

@@ -159,7 +159,7 @@ class PointEffects:
             # A refused burn is no activity, which would postpone the expiry of an idle balance.
             self._session.rollback_to(savepoint)
             raise
-        return EffectResult(EXECUTED, None, amount)
+        return EffectResult(EXECUTED, error=None, amount=amount)
 
     def _extend(
         self, campaign: CompiledCampaign, account: LedgerAccount, wallet_id: int, params: Mapping[str, Any]
@@ -171,9 +171,9 @@ class PointEffects:
         if not self._session.holding(wallet_id, account.ledger_account_id).available:
             return EffectResult(SKIPPED, NothingToDo("There is nothing to extend."))
         if self._is_pending:
-            return EffectResult(AUTHORIZED, None)
+            return EffectResult(AUTHORIZED, error=None)
         self._session.extend(account, wallet_id, extension, self._take_details(campaign, params))
-        return EffectResult(EXECUTED, None)
+        return EffectResult(EXECUTED, error=None)
 
     def uses_before_limits(self, campaign: CompiledCampaign, params: Mapping[str, Any]) -> list[LimitUse]:
         """How much a mint would count against each kind of limit if no limit cut it, its points first.

@@ -150,12 +150,12 @@ def reevaluate(
         for grant in action.grants:
             computed = computer.compute(effects[grant.place])
             if not holds:
-                reevaluation.add(grant, ZERO, None)
+                reevaluation.add(grant, ZERO, qualifying=None)
             # A grant whose parameters cannot be computed is reversed in proportion, too.
             elif computed.fault is None and grant.transaction_number is not None:
                 reevaluation.add(grant, computed.params["amount"], computed.params.get("qualifyingAmount"))
             elif computed.fault is None and facts.basket is not None:
-                reevaluation.add(grant, _take_discount(computed, grant, facts.basket, item_positions), None)
+                reevaluation.add(grant, _take_discount(computed, grant, facts.basket, item_positions), qualifying=None)
     return reevaluation
 
 

@@ -95,7 +95,9 @@ def _value(field: str, position: int, value: Any) -> Iterator[FieldValue]:
             field, position=position, text_value="true" if value else "false", number_value=None, instant_value=None
         )
     elif isinstance(value, int | Decimal):
-        yield FieldValue(field, position, number_text(value), value, None)
+        yield FieldValue(field, position, number_text(value), value, instant_value=None)
     elif isinstance(value, str):
         # One character longer than any facet value, so that a text that was cut equals none of them.
-        yield FieldValue(field, position, value[: MAX_TEXT_LENGTH + 1], None, moment_of(value))
+        yield FieldValue(
+            field, position, value[: MAX_TEXT_LENGTH + 1], number_value=None, instant_value=moment_of(value)
+        )

@@ -282,13 +282,13 @@ class CouponService:
         usage = self._revertible_usage(usage_id)
         lot = self._lot_of(usage)
         if usage.is_use or lot is None:
-            return self._revert_use(usage, lot, details, self._new_key(), None)
+            return self._revert_use(usage, lot, details, self._new_key(), transaction_id=None)
         unused_amount = lot.unused_amount
         lot_after = lot.after_reverted_assignment(unused_amount, self._state.at, owed_amount=lot.amount - unused_amount)
         if unused_amount == 0:
             self._state.store_lot(lot_after)
             return None
-        return self._record_reversal(usage, unused_amount, lot_after, details, self._new_key(), None)
+        return self._record_reversal(usage, unused_amount, lot_after, details, self._new_key(), transaction_id=None)
 
     def is_active(self, usage_id: int) -> bool:
         """True if a usage can still be reverted."""

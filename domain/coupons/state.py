@@ -281,7 +281,7 @@ class CouponState(UndoableState):
         book, present_coupon = self.books[coupon.coupon_book_id], self.coupons[coupon.coupon_id]
         lot_data = next_lot_data(self._unused_lots(member_id, coupon), after) if book.type in PERSONAL_TYPES else {}
         coupon_after = _with_changed_sums(present_coupon, assigned_amount, used_amount, lot_data)
-        book_after = _with_changed_sums(book, assigned_amount, used_amount, {})
+        book_after = _with_changed_sums(book, assigned_amount, used_amount, changes={})
         totals = self.totals(member_id, book.coupon_book_id)
         totals_after = replace(totals, assigned=totals.assigned + assigned_amount)
         self.put_all(

@@ -132,7 +132,7 @@ class Availability:
             "availableRounding": self.rounding,
             ORDER: order_external_id,
         }
-        return Wait(None, terms, cancelled_at)
+        return Wait(available_at=None, awaited=terms, cancelled_at=cancelled_at)
 
     def faults(self) -> Iterator[tuple[str, str]]:
         """Contradictions between the terms, each with the name of a field on the wire."""

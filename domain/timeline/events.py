@@ -272,4 +272,13 @@ class ReferralFact:
             "reversalLoyaltyEventId": self.reversal_loyalty_event_id,
         }
         at, is_reversed = self.created_at, self.reversal_loyalty_event_id is not None
-        return TimelineRow(REFERRAL, at, at, f"{text}.", None, self.loyalty_event_id, is_reversed, details)
+        return TimelineRow(
+            REFERRAL,
+            at,
+            at,
+            f"{text}.",
+            by=None,
+            loyalty_event_id=self.loyalty_event_id,
+            is_reversed=is_reversed,
+            details=details,
+        )

@@ -35,7 +35,7 @@ class DeprecationPlan:
         for body in bodies:
             resolved_body = schemas.resolve(body)
             if resolved_body.get("type") == "array":
-                self._add_items(None, resolved_body)
+                self._add_items(array_field=None, array=resolved_body)
                 continue
             for name, child in self._properties(body):
                 moment = self._time(child, name)

@@ -246,7 +246,7 @@ def _may_read_replica(route: Route) -> bool:
 def _admit(db: Connection, route: Route, requests: Sequence[Request], now: datetime) -> Admission:
     """Find the organization, the callers and, if one statement can find them too, the first records of the paths."""
     if route.operation.operation_id in WITHOUT_ORGANIZATION:
-        return Admission(None, [request.caller for request in requests], None)
+        return Admission(organization=None, callers=[request.caller for request in requests], records=None)
     addresses = None
     if route.first_lookup is not None:
         name, _ = route.addresses[0]

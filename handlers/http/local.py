@@ -68,7 +68,7 @@ class LocalApi:
 
     def required_fields_of(self, operation: OperationName) -> frozenset[str]:
         """The names of the fields that an operation's body must have."""
-        faulty_pointers = {fault.pointer for fault in self.faults_of_body(operation, {})}
+        faulty_pointers = {fault.pointer for fault in self.faults_of_body(operation, body={})}
         return frozenset(name for name in self.fields_of(operation) if f"/{name}" in faulty_pointers)
 
     def faults_of_body(self, operation: OperationName, body: Any) -> list[FieldFault]:

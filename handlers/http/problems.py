@@ -200,7 +200,7 @@ async def _on_failure(request: ConnexionRequest, error: Exception) -> ConnexionR
     exchange = exchange_of(request.scope)
     _log.error("a request failed", exc_info=error, extra=_log_fields(exchange))
     body = problem_body(500, "Something went wrong. The request id leads to the log entry.", exchange.request_id)
-    return _respond(request, 500, body, {})
+    return _respond(request, 500, body, headers={})
 
 
 def _log_fields(exchange: Exchange) -> dict[str, Any]:

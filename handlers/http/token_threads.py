@@ -51,7 +51,7 @@ class TokenThreads:
         fields: dict[str, str] = {}
         if len(form) <= _MAX_FORM_BYTES:
             # A field without a value counts as left out. A request with a repeated field is refused later.
-            fields = {name: text for name, text in pairs_of(form, []) if text}
+            fields = {name: text for name, text in pairs_of(form, faults=[]) if text}
         body = token_request(fields)
         is_slow = len(form) > _MAX_FORM_BYTES or hashes_password(exchange.headers, body)
         threads = self._password_threads if is_slow else self._secret_threads

@@ -191,7 +191,7 @@ def _fields_of(schema: type[Any]) -> Iterator[_WireField]:
         return
     hints = get_type_hints(schema, include_extras=True)
     if issubclass(schema, tuple):
-        yield from (_WireField(name, wire_name(name), _kind_of(hint), False) for name, hint in hints.items())
+        yield from (_WireField(name, wire_name(name), _kind_of(hint), omit_none=False) for name, hint in hints.items())
         return
     for field_of_class in dataclasses.fields(schema):
         name, metadata = field_of_class.name, field_of_class.metadata

@@ -27,7 +27,7 @@ def complete_plan(
         for campaign in active_campaigns
     ]
     compiled_campaigns += [
-        compile_campaign(campaign, (), (), None, organization.timezone)
+        compile_campaign(campaign, actions=(), limits=(), main_account=None, default_timezone=organization.timezone)
         for campaign in inactive_campaigns
         if campaign.campaign_id not in active_ids
     ]

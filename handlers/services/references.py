@@ -252,7 +252,7 @@ def account_of_members_with_key(call: Execution, key: str | None) -> LedgerAccou
     Raises UnknownLedgerAccount.
     """
     if key is None:
-        return account_of_members(call, None, None)
+        return account_of_members(call, ledger_id=None, ledger_account_id=None)
     account = configuration_of(call.db, call.organization).account_with_key(key)
     return _require_record(account, UnknownLedgerAccount(f"The default ledger has no account with the key {key}."))
 

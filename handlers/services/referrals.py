@@ -106,7 +106,7 @@ def _refuse_unpayable_reward(
     else:
         account = configuration.accounts.get(account_id)
         if account is None:
-            raise UnknownLedgerAccount(unknown_account(None, account_id))
+            raise UnknownLedgerAccount(unknown_account(ledger_id=None, ledger_account_id=account_id))
     if not points:
         return
     if account is None:

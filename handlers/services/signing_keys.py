@@ -60,7 +60,7 @@ def remove_keys(db: Connection, key_ids: Collection[str]) -> list[str]:
 
 def remove_all_keys(db: Connection) -> list[str]:
     """Remove all keys, and return their ids; the next token gets a new one."""
-    return organizations.remove_signing_keys(db, [key.key_id for key in _lock_keys(db, ())])
+    return organizations.remove_signing_keys(db, [key.key_id for key in _lock_keys(db, required_ids=())])
 
 
 def _lock_keys(db: Connection, required_ids: Collection[str]) -> list[SigningKey]:

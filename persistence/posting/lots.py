@@ -126,7 +126,7 @@ def write_lots(
 def find_extended_lots(db: Connection, organization_id: int, steps: Sequence[Step]) -> list[list[Lot]]:
     """The lots that the steps will extend when they are written; one list for each step."""
     moves = [(position, move) for position, step in enumerate(steps) for move in step.lot_moves]
-    extended = _allocate(db, organization_id, moves, {}).extended
+    extended = _allocate(db, organization_id, moves, expired_at={}).extended
     return [extended.get(position, []) for position in range(len(steps))]
 
 

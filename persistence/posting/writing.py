@@ -93,7 +93,7 @@ def write_session(
     balances = _balance_rows(organization_id, changed_holdings, session.at)
     if not steps:
         if has_changed_transactions:
-            _change_stored(db, organization_id, session, (), {})
+            _change_stored(db, organization_id, session, numbered_steps=(), ids_by_step={})
         if balances:
             defer(db, _WRITE_BALANCES, (as_json(balances),))
         return []

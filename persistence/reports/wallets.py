@@ -58,7 +58,7 @@ def find_mint_totals(
     db: Connection, organization_id: int, begin: datetime, end: datetime, ledger_account_id: int
 ) -> MintTotals:
     """In a range, the amount minted in an account less reversals, and the number of wallets with any mint."""
-    query, wallet_mints = _wallet_mints(organization_id, begin, end, None, ledger_account_id)
+    query, wallet_mints = _wallet_mints(organization_id, begin, end, tag=None, ledger_account_id=ledger_account_id)
     # The sum is read from the totals of the account; the totals of wallets are only used to count wallets.
     minted = f"SELECT coalesce(sum(a), 0) FROM ({select_by_subject(query, begin, end)}) account"
     receivers = f"SELECT wallet_id FROM ({wallet_mints}) wallets GROUP BY wallet_id HAVING sum(mints) > 0"

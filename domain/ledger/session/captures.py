@@ -193,14 +193,14 @@ class CaptureSession(Returns):
             balance, to_lots = self._credit(account, transaction.to_wallet_id, amount)
             entries += (Entry(transaction.to_wallet_id, amount, balance.current),)
         if transaction.transaction_type == MINT:
-            entries += (Entry(None, -amount),)
+            entries += (Entry(wallet_id=None, amount=-amount),)
             if transaction.qualifying is None:
                 happened_at = transaction.external_event_date or self.at
                 self._earn(account, transaction.credited_wallet_id, amount, happened_at, transaction.available_at)
             if account.point_tracking_enabled and to_lots:
                 moves.append(NewLot(transaction.credited_wallet_id, account.ledger_account_id, to_lots, expiry))
         elif transaction.transaction_type == BURN:
-            entries += (Entry(None, amount),)
+            entries += (Entry(wallet_id=None, amount=amount),)
         if account.point_tracking_enabled and transaction.from_wallet_id is not None:
             moves.append(
                 SettleLots(

@@ -200,7 +200,7 @@ class MissingAmounts(Movements):
         `part_of` is the step that returned the points; None if the mint itself is reversed.
         """
         debits, total = self._debit(account, mint.credited_wallet_id, amount, debt), amount + debt
-        entries = (*debits, Entry(None, total))
+        entries = (*debits, Entry(wallet_id=None, amount=total))
         self.put(self._reverted_amounts, mint.ledger_transaction_id, self.reverted_amount_of(mint) + total)
         posting = reversal(mint, account, details, total, entries, lot_moves=moves, minted=-total)
         return self._add_step(replace(posting, is_partial=True, part_of=part_of))

@@ -57,7 +57,16 @@ class Movements(Balances):
         has_policies = bool(account.expiration_policies)
         is_activity = has_policies and self._record_movement(account, wallet_id, EARN, details)
         if manual:
-            return self._hold(account, MINT, None, wallet_id, amount, details, expires_at, qualifying=qualifying)
+            return self._hold(
+                account,
+                MINT,
+                from_wallet_id=None,
+                to_wallet_id=wallet_id,
+                amount=amount,
+                details=details,
+                expires_at=expires_at,
+                qualifying=qualifying,
+            )
         wait = None
         if availability is not None or account.default_availability is not None:
             zone, terms = account.expiry_calendar(self.zone).zone, availability or account.availability
@@ -81,7 +90,7 @@ class Movements(Balances):
                 amount=amount,
                 from_wallet_id=None,
                 to_wallet_id=wallet_id,
-                entries=(Entry(wallet_id, amount, balance.current), Entry(None, -amount)),
+                entries=(Entry(wallet_id, amount, balance.current), Entry(wallet_id=None, amount=-amount)),
                 details=details,
                 minted=amount,
                 lot_moves=(NewLot(wallet_id, account.ledger_account_id, to_lot, expiry),) if has_lot else (),
@@ -127,11 +136,11 @@ class Movements(Balances):
         posting = self._hold(
             account,
             MINT,
-            None,
-            wallet_id,
-            amount,
-            details,
-            expires_at,
+            from_wallet_id=None,
+            to_wallet_id=wallet_id,
+            amount=amount,
+            details=details,
+            expires_at=expires_at,
             held_until=wait.cancelled_at,
             qualifying=qualifying,
             wait=wait,
@@ -161,7 +170,9 @@ class Movements(Balances):
             self._record_movement(account, wallet_id, SPEND, details)
         if manual:
             self._refuse_unavailable(account, wallet_id, amount)
-            return self._hold(account, BURN, wallet_id, None, amount, details, held_until=held_until)
+            return self._hold(
+                account, BURN, wallet_id, to_wallet_id=None, amount=amount, details=details, held_until=held_until
+            )
         shortfall = self._shortfall(account, wallet_id, amount, allow_overdraft)
         entries = self._debit(account, wallet_id, amount - shortfall, shortfall)
         self._add_fiat(account, wallet_id, details.fiat.value)
@@ -173,7 +184,7 @@ class Movements(Balances):
                 amount=amount,
                 from_wallet_id=wallet_id,
                 to_wallet_id=None,
-                entries=(*entries, Entry(None, amount)),
+                entries=(*entries, Entry(wallet_id=None, amount=amount)),
                 details=details,
                 burned=amount,
                 lot_moves=moves_from_lots(account, wallet_id, amount - shortfall),
@@ -277,7 +288,7 @@ class Movements(Balances):
                 amount=ZERO,
                 from_wallet_id=None,
                 to_wallet_id=wallet_id,
-                entries=(Entry(wallet_id, ZERO, current), Entry(None, ZERO)),
+                entries=(Entry(wallet_id, ZERO, current), Entry(wallet_id=None, amount=ZERO)),
                 details=details,
                 lot_moves=(extended_lots,),
                 is_extension=True,
@@ -310,7 +321,7 @@ class Movements(Balances):
                 amount=amount,
                 from_wallet_id=wallet_id,
                 to_wallet_id=None,
-                entries=(Entry(wallet_id, -amount, balance.current), Entry(None, amount)),
+                entries=(Entry(wallet_id, -amount, balance.current), Entry(wallet_id=None, amount=amount)),
                 details=Details(key, description="Expired", external_event_date=moment),
                 burned=amount,
                 lot_moves=lot_moves,

@@ -226,7 +226,7 @@ class Returns(MissingAmounts):
             account,
             Details(key, description=LATE_ACTIVITY),
             expiry.amount,
-            (Entry(wallet_id, expiry.amount, balance.current), Entry(None, -expiry.amount)),
+            (Entry(wallet_id, expiry.amount, balance.current), Entry(wallet_id=None, amount=-expiry.amount)),
             lot_moves=self._moves_back_to_lots(account, expiry, expiry.amount, to_lots, revives=False),
             burned=-expiry.amount,
         )

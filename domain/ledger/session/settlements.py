@@ -90,7 +90,7 @@ class LedgerSession(ConfirmationSession):
         """
         if amount == self.unreverted_of(transaction):
             return self.revert(transaction, account, details)
-        self._refuse_revert(transaction, account, details, None)
+        self._refuse_revert(transaction, account, details, partial_fiat=None)
         refuse_fractions(account, amount, "points")
         available_before, returned_before = self._available_of(transaction), self.reverted_amount_of(transaction)
         # The refund has the currency of the burn; its value in money is `fiat`.
@@ -194,7 +194,7 @@ class LedgerSession(ConfirmationSession):
         is_less_earned = self._unearn(transaction, account, amount if unearned is None else unearned)
         if due_amount <= 0:
             # A partial revert of zero records points that do not count as earned any more, though they have expired.
-            return self._take_part(account, transaction, ZERO, (), details) if is_less_earned else None
+            return self._take_part(account, transaction, ZERO, moves=(), details=details) if is_less_earned else None
         taken_amount = min(due_amount, self.holding(wallet_id, account.ledger_account_id).available)
         if not taken_amount and due_amount == self.missing_of(transaction) and not is_less_earned:
             return None
@@ -269,7 +269,13 @@ class LedgerSession(ConfirmationSession):
             account, wallet_id, amount - shortfall, first_transaction_id=transaction.ledger_transaction_id
         )
         return reversal(
-            transaction, account, details, amount, (*entries, Entry(None, amount)), lot_moves=moves, minted=-amount
+            transaction,
+            account,
+            details,
+            amount,
+            (*entries, Entry(wallet_id=None, amount=amount)),
+            lot_moves=moves,
+            minted=-amount,
         )
 
     def _revert_burn(
@@ -301,7 +307,7 @@ class LedgerSession(ConfirmationSession):
         self._refuse_return_over_supply(account, amount)
         balance, to_lots = self._credit(account, wallet_id, amount)
         self._add_fiat(account, wallet_id, None if fiat is None else fiat.copy_negate())
-        entries = (Entry(wallet_id, amount, balance.current), Entry(None, -amount))
+        entries = (Entry(wallet_id, amount, balance.current), Entry(wallet_id=None, amount=-amount))
         moves = self._moves_back_to_lots(account, transaction, amount, to_lots)
         posting = reversal(transaction, account, details, amount, entries, lot_moves=moves, burned=-amount)
         return replace(posting, fiat_value=fiat)

@@ -57,15 +57,15 @@ class ApiClient:
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the body of the response to a GET."""
-        return self._call("GET", path, None, query, ()).body
+        return self._call("GET", path, body=None, query=query, tolerated_types=()).body
 
     def post(self, path: str, body: Any) -> Any:
         """Return the body of the response to a POST."""
-        return self._call("POST", path, body, {}, ()).body
+        return self._call("POST", path, body, query={}, tolerated_types=()).body
 
     def post_unless(self, conflict: str, path: str, body: Any) -> bool:
         """Send a POST; return True, or False if the server refuses with the problem type `conflict` (its slug)."""
-        return self._call("POST", path, body, {}, (conflict,)).is_success
+        return self._call("POST", path, body, query={}, tolerated_types=(conflict,)).is_success
 
     def _call(
         self, method: str, path: str, body: Any, query: dict[str, Any], tolerated_types: Collection[str]
@@ -112,10 +112,10 @@ def _read(response: httpx.Response, method: str, path: str, tolerated_types: Col
     except ValueError:
         body = None
     if response.is_success:
-        return _Outcome(True, body)
+        return _Outcome(is_success=True, body=body)
     problem = body if isinstance(body, dict) else {}
     if str(problem.get("type", "")).removeprefix("/problems/") in tolerated_types:
-        return _Outcome(False, body)
+        return _Outcome(is_success=False, body=body)
     detail = f": {problem['detail']}" if problem.get("detail") else ""
     hint = ""
     if response.status_code in (401, 403):

@@ -73,23 +73,29 @@ def _examine(settings: Settings) -> Iterator[Finding]:
     detail = f"not known: {', '.join(unknown_names)}" if unknown_names else "all variables are known"
     yield Finding("settings", not unknown_names, detail)
     host = host_in_url(settings.host)
-    yield Finding("address", True, f"{host}:{settings.port}, reached by clients at {settings.public_url}")
+    yield Finding(
+        "address", is_well=True, detail=f"{host}:{settings.port}, reached by clients at {settings.public_url}"
+    )
     yield _examine_server(server_url(settings))
     if settings.database_url:
-        yield Finding("database", True, _url_without_password(settings.database_url))
+        yield Finding("database", is_well=True, detail=_url_without_password(settings.database_url))
         yield from _examine_database(settings)
         return
     description = embedded.describe(settings.home)
     if description is None:
-        yield Finding("database", False, f"none in {settings.home.absolute()} yet: `loyalty serve` makes one")
+        yield Finding(
+            "database", is_well=False, detail=f"none in {settings.home.absolute()} yet: `loyalty serve` makes one"
+        )
         return
     state = "running" if description.is_running else "not running, started for this look"
-    yield Finding("database", True, f"embedded PostgreSQL {description.major}, {state}, data in {description.data}")
+    yield Finding(
+        "database", is_well=True, detail=f"embedded PostgreSQL {description.major}, {state}, data in {description.data}"
+    )
     try:
         with with_database(settings) as settings:
             yield from _examine_database(settings)
     except embedded.EmbeddedError as error:
-        yield Finding("connection", False, str(error))
+        yield Finding("connection", is_well=False, detail=str(error))
 
 
 def _examine_server(url: str) -> Finding:
@@ -99,7 +105,7 @@ def _examine_server(url: str) -> Finding:
     try:
         fault = fault_of_base_url(url)
     except httpx.HTTPError:
-        return Finding("server", True, f"no server responds at {url}; `loyalty serve` starts one")
+        return Finding("server", is_well=True, detail=f"no server responds at {url}; `loyalty serve` starts one")
     return Finding("server", fault is None, fault or f"running, at {url}")
 
 
@@ -112,7 +118,7 @@ def _examine_database(settings: Settings) -> Iterator[Finding]:
             yield _examine_connection(engine, is_replica=False)
             yield from _examine_schema(engine)
         except DBAPIError as error:
-            yield Finding("connection", False, first_line_of(error))
+            yield Finding("connection", is_well=False, detail=first_line_of(error))
         if settings.read_database_url:
             yield from _examine_replica(settings, engine)
 
@@ -142,7 +148,7 @@ def _examine_schema(engine: Engine) -> Iterator[Finding]:
     if fault is None:
         with engine.connect() as db:
             number = db.execute(text("SELECT count(*) FROM organizations")).scalar_one()
-        yield Finding("organizations", True, str(number))
+        yield Finding("organizations", is_well=True, detail=str(number))
 
 
 def _schema_fault(engine: Engine, *, remedy: str = "") -> str | None:
@@ -160,7 +166,7 @@ def _examine_replica(settings: Settings, primary: Engine) -> Iterator[Finding]:
     """Check that the read replica can be reached, has the schema, and has what was committed in the primary."""
     from sqlalchemy.exc import DBAPIError
 
-    yield Finding("replica", True, _url_without_password(settings.read_database_url))
+    yield Finding("replica", is_well=True, detail=_url_without_password(settings.read_database_url))
     with command_engine(replace(settings, database_url=settings.read_database_url)) as replica:
         try:
             yield _examine_connection(replica, is_replica=True)
@@ -168,7 +174,7 @@ def _examine_replica(settings: Settings, primary: Engine) -> Iterator[Finding]:
             yield Finding("replica schema", fault is None, fault or "up to date")
             yield from _examine_lag(primary, replica)
         except DBAPIError as error:
-            yield Finding("replica connection", False, first_line_of(error))
+            yield Finding("replica connection", is_well=False, detail=first_line_of(error))
 
 
 def _examine_lag(primary: Engine, replica: Engine) -> Iterator[Finding]:
@@ -180,7 +186,7 @@ def _examine_lag(primary: Engine, replica: Engine) -> Iterator[Finding]:
 
     with replica.connect() as db:
         if not db.execute(text("SELECT pg_is_in_recovery()")).scalar_one():
-            yield Finding("replica lag", True, "unknown, it is not a standby")
+            yield Finding("replica lag", is_well=True, detail="unknown, it is not a standby")
             return
         try:
             with primary.connect() as primary_db:
@@ -191,11 +197,13 @@ def _examine_lag(primary: Engine, replica: Engine) -> Iterator[Finding]:
         is_current = replication.wait_until_reached(db, position, _REPLICA_SECONDS)
         seconds = replication.lag(db)
     if is_current:
-        yield Finding("replica lag", True, "none, it has all changes of the database")
+        yield Finding("replica lag", is_well=True, detail="none, it has all changes of the database")
     elif seconds:
-        yield Finding("replica lag", False, f"it lacks changes, the last one that it has is {seconds:.0f} s old")
+        yield Finding(
+            "replica lag", is_well=False, detail=f"it lacks changes, the last one that it has is {seconds:.0f} s old"
+        )
     else:
-        yield Finding("replica lag", False, "it does not receive the changes of the database")
+        yield Finding("replica lag", is_well=False, detail="it does not receive the changes of the database")
 
 
 def _url_without_password(url: str) -> str:

@@ -31,7 +31,7 @@ def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Te
     db.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": lock})
     organization_id = organizations.find_oldest(db, name if by_name else None)
     if organization_id is not None:
-        return Tenant(organization_id, None)
+        return Tenant(organization_id, credentials=None)
     organization = create_organization(db, name=name, now=datetime.now(UTC))
     return Tenant(organization.organization_id, (organization.client_id, organization.client_secret))
 

@@ -157,7 +157,7 @@ def _read(file_name: str, text: str) -> RecordFile:
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     lines: dict[str, int] = {}
     faults: list[str] = []
-    if node is not None and _size(node, {}, faults, file_name) > _MAX_SIZE:
+    if node is not None and _size(node, sizes={}, faults=faults, file_name=file_name) > _MAX_SIZE:
         faults.append(f"{file_name}: the content has more than {_MAX_SIZE} characters if all aliases are expanded")
     if faults:
         raise FaultyFiles(faults)

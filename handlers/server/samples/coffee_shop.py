@@ -221,7 +221,7 @@ class CoffeeShop:
         [queued] = queue.find_lines(self._db, organization_id, [member_id], 1)
         organization = organizations.find(self._db, organization_id)
         assert organization is not None
-        record_failure(self._db, organization, queued, "the sample gave it up", None, self._now)
+        record_failure(self._db, organization, queued, "the sample gave it up", wait=None, now=self._now)
 
     def _track_order(self, member: str, days_ago: int, coffees: int, **more: Any) -> dict[str, Any]:
         """Track a purchase of coffees, with a slice of cake if there are three or more; return the event."""

@@ -21,7 +21,7 @@ def create(call: Call, properties: Any) -> ContentCollection:
     refusals: dict[str, Refusal] = {collections.SLUG_CONSTRAINT: _slug_taken(properties.slug)}
     if properties.slug is None:
         # No refusal of a taken slug: if another call uses the same slug meanwhile, this call is retried.
-        base_slug = slug_of(properties.name, ())
+        base_slug = slug_of(properties.name, existing_slugs=())
         properties = replace(
             properties, slug=slug_of(properties.name, collections.find_slugs_like(call.db, organization_id, base_slug))
         )

@@ -184,7 +184,7 @@ class _MemberView:
             if explain:
                 yield MemberBook(book, amounts_of_book, tuple(exclusions_from_list(book, facts, deadline=deadline)))
             elif is_usable(book, facts, deadline=deadline):
-                yield MemberBook(book, amounts_of_book, ())
+                yield MemberBook(book, amounts_of_book, exclusions=())
 
     def out_of_stock(self, books: Sequence[BookTerms]) -> list[BookTerms]:
         """The books that have nothing left to assign."""

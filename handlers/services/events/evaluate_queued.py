@@ -126,6 +126,6 @@ def requeue(db: Connection, event: LoyaltyEvent, now: datetime) -> LoyaltyEvent 
     """Queue a dead letter again, at the end of its member's queue; None if the event is no dead letter."""
     if not queue.requeue(db, event):
         return None
-    result = stored_result(event, PENDING, None)
+    result = stored_result(event, PENDING, error=None)
     state = {"status": PENDING, "evaluation_status": NOT_EVALUATED, "last_error": None, "result": result}
     return EVENTS.store(db, event, state, now)

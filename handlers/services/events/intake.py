@@ -247,7 +247,7 @@ def _digest_of(event: IncomingEvent, member: Member, sponsor: Member | None, uni
 
 
 def _refused_result(event: IncomingEvent, refusal: Refusal) -> Result:
-    return Result(track_result(event, None, FAILURE, error=refusal), refusal)
+    return Result(track_result(event, key=None, status=FAILURE, error=refusal), refusal)
 
 
 def _may_have_come_too_early(result: Mapping[str, Any]) -> bool:

@@ -45,7 +45,7 @@ def track(
     all belong to that of the execution. `claims_payments` is False if the ids of payments are already claimed.
     """
     members = _lock_members(unit, incoming_events)
-    existing = ExistingAndNewIds((), (), {}) if unit.is_dry_run else _look_up(unit, incoming_events)
+    existing = ExistingAndNewIds(keys=(), order_ids=(), ids={}) if unit.is_dry_run else _look_up(unit, incoming_events)
     transaction_ids = _transaction_allocator(unit, existing.ids, len(incoming_events))
     ids = _ids_of_other_tables(unit, existing.ids)
     intake = Intake(unit, by_server, origins, claims_payments)

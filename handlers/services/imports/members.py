@@ -132,7 +132,7 @@ def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRow
     organization_id = call.organization.organization_id
     ids = {member_row.loyalty_member_id for member_row in member_rows}
     if step.job.mode == UPSERT:
-        matches = member_lookups.find_members(call.db, organization_id, ids, (), lock=True)
+        matches = member_lookups.find_members(call.db, organization_id, ids, member_ids=(), lock=True)
         existing = members.lock_rows(call.db, organization_id, [match.member.member_id for match in matches])
     else:
         existing = MEMBERS.find_all(call.db, organization_id, loyalty_member_id=ids)
@@ -144,7 +144,9 @@ def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRow
     }
     taken_public_ids: set[str] = set()
     if public_ids:
-        _, taken_public_ids = members.find_taken_ids(call.db, organization_id, (), public_ids)
+        _, taken_public_ids = members.find_taken_ids(
+            call.db, organization_id, loyalty_member_ids=(), public_ids=public_ids
+        )
     for member_row in member_rows:
         before = members_by_name.get(member_row.loyalty_member_id)
         if before is not None and step.job.mode != UPSERT:

@@ -197,7 +197,7 @@ def extend_next(db: Connection, organization: Organization, extension: ExpiryExt
         EXTENSIONS.store(db, extension, {"status": DONE}, now)
         return False
     key = f"{_ENTITY}-{extension.expiry_extension_id}"
-    wallet_extension = _WalletExtension(account, extension.extension, key, {}, extension.is_dry_run)
+    wallet_extension = _WalletExtension(account, extension.extension, key, lots={}, is_dry_run=extension.is_dry_run)
     execution = Execution(db=db, organization=organization, now=now, request_id=_ENTITY)
     lots, amount = wallet_extension.extend(execution, wallet_ids)
     changes = {

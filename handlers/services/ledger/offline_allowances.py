@@ -125,7 +125,7 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
         call.now,
     )
     view = _view(call, allowance)
-    _audit(call, allowance, None, view)
+    _audit(call, allowance, before=None, after=view)
     return _with_token(call, allowance, view)
 
 

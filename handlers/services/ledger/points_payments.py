@@ -152,7 +152,7 @@ def create_payment(call: Call, member: Member, request: NewPayment) -> PointsPay
         call.now,
     )
     view = view_payment(call, payment)
-    _audit(call, payment, None, view)
+    _audit(call, payment, before=None, after=view)
     return view
 
 
@@ -188,7 +188,7 @@ def capture_payment(call: Call, payment: PointsPayment, request: PaymentCapture)
         before = view_payment(call, payment)
         refuse_unheld(before.status, payment.points_payment_key)
         points = payment.points if request.points is None else request.points
-        refuse_empty_payment(points, None)
+        refuse_empty_payment(points, value=None)
         part = captured_part(payment, points)
         fiat = Fiat(part.value, currency=payment.currency)
         transaction, account = find_transaction(unit, payment)

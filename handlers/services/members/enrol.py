@@ -148,7 +148,7 @@ def _outcomes_of_unknown_code(code: str | None, existing_codes: Collection[str])
     if code is None or code in existing_codes:
         return []
     unknown = UnknownReferralCode(f"There is no referral code {code}.")
-    return referral_results([ReferralOutcome.of_refusal(code, None, unknown)], is_dry_run=False)
+    return referral_results([ReferralOutcome.of_refusal(code, referral_code=None, refusal=unknown)], is_dry_run=False)
 
 
 def add_members(call: Call, unit: UnitOfWork, new_members: Sequence[NewMember]) -> list[Member]:
@@ -167,8 +167,8 @@ def insert_members(execution: Execution, new_members: Sequence[NewMember]) -> li
     rows = [
         {
             **values_of(new_member.properties),
-            "profile": merge_profile({}, new_member.properties.profile),
-            "notifications": merge_fields({}, new_member.properties.notifications),
+            "profile": merge_profile(profile={}, changes=new_member.properties.profile),
+            "notifications": merge_fields(fields={}, changes=new_member.properties.notifications),
             "wallet_key": execution.new_key(),
             "created_at": new_member.joined_at,
             "has_own_tier": organization.default_loyalty_program_id in new_member.tiers,
@@ -197,7 +197,7 @@ def insert_members(execution: Execution, new_members: Sequence[NewMember]) -> li
 
 def created_event(call: Call, member: Member, reason: str) -> IncomingEvent:
     """The event `member-created` of a new member (integration 6); `reason` is what enrolled the member."""
-    return reported_event(call, member, MEMBER_CREATED, {}, reason)
+    return reported_event(call, member, MEMBER_CREATED, payload={}, reason=reason)
 
 
 def report_created(call: Call, records: Sequence[Mapping[str, Any]]) -> None:

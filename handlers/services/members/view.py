@@ -199,7 +199,7 @@ def replace_lapsed_tiers(
     ]
     if lapsed_members:
         configuration = configuration_of(call.db, call.organization)
-        tier_assignments = TierAssignments(configuration.tier_schedules, {}, call.now)
+        tier_assignments = TierAssignments(configuration.tier_schedules, tiers={}, at=call.now)
         # Empty balances may not have been read, so they are read here.
         points = points_of(call, configuration, lapsed_members, balances or None)
         for member in lapsed_members:

@@ -157,7 +157,7 @@ def redemptions(
                 redemptions_of_kind = unusable if reasons else usable
                 redemptions_of_kind.append(_redemption(offer, reasons, later.facts.points))
             elif offer.is_usable(deadline):
-                usable.append(_redemption(offer, (), later.facts.points))
+                usable.append(_redemption(offer, reasons=(), points_after=later.facts.points))
         except TimeExceeded:
             is_complete = False
         if len(usable) == MAX_REDEMPTIONS:
@@ -185,7 +185,7 @@ def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:
             # `_presented_code` then reports every code that a coupon has as not usable.
             break
         coupon_ids = [coupon.coupon_id for coupon in coupons if coupon.coupon_book_id == book_id]
-        loader.load_by_code(loader.find_book(coupon_book_id=book_id), (), coupon_ids)
+        loader.load_by_code(loader.find_book(coupon_book_id=book_id), codes=(), coupon_ids=coupon_ids)
     return [_presented_code(run, code, by_code.get(code, ()), deadline) for code in codes]
 
 

@@ -98,9 +98,10 @@ class HypotheticalUnit(UnitOfWork):
     def tier_history(self) -> TierHistory:
         """The tiers of the member at any moment: the member always had the assumed tiers."""
         periods = [
-            TierPeriod(NOBODY, program_id, tier, _FIRST_MOMENT, None) for program_id, tier in self._tiers.items()
+            TierPeriod(NOBODY, program_id, tier, _FIRST_MOMENT, ended_at=None)
+            for program_id, tier in self._tiers.items()
         ]
-        return TierHistory(periods, {})
+        return TierHistory(periods, default_tiers={})
 
     @cached_property
     def badges(self) -> BadgeWork:

@@ -189,7 +189,7 @@ def remove_many(call: Call, request: UsersToChange) -> list[UserOutcome]:
             # If the request repeats the address, it fails the second time.
             del users_by_email[email.lower()]
             user_ids.append(user.user_id)
-            audit_change(call, user, None)
+            audit_change(call, user, after=None)
 
         outcomes = _act_one_by_one(request.emails, REMOVED, remove)
         users.remove_memberships(call.db, organization_id, user_ids)

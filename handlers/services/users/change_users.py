@@ -137,7 +137,7 @@ def create_user(call: Call, new_user: NewUser, password_hash: str | None) -> tup
         )
         users.set_groups(call.db, organization_id, [user_id], [group.permission_group_id for group in groups])
         user = _existing_user(call, user_id)
-        audit_change(call, None, user)
+        audit_change(call, before=None, after=user)
         if new_user.send_invite:
             secret = password if is_temporary else None
             queue_invitations(call, [Invitation.to(user, secret, expires_at)])
@@ -286,7 +286,7 @@ def remove_user(call: Call, user: User) -> None:
         user = lock_user(call, user)
         require_rank(caller_grant, user.grant)
         users.remove_memberships(call.db, call.organization.organization_id, [user.user_id])
-        audit_change(call, user, None)
+        audit_change(call, user, after=None)
 
 
 def reset_password(call: Call, user: User, permanent: bool | None, password_hash: str) -> None:

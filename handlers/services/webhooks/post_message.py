@@ -61,11 +61,11 @@ class WebhookClient:
         try:
             return Reply(self._post_body(url, headers, body))
         except NotSent as reason:
-            return Reply(None, str(reason))
+            return Reply(status_code=None, error=str(reason))
         except httpcore.TimeoutException:
-            return Reply(None, f"The receiver did not respond within {self.seconds:g} seconds.")
+            return Reply(status_code=None, error=f"The receiver did not respond within {self.seconds:g} seconds.")
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            return Reply(None, _failure_text(error))
+            return Reply(status_code=None, error=_failure_text(error))
 
     def _post_body(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
         """Post the body; return the status code. Raises NotSent and exceptions of httpcore."""

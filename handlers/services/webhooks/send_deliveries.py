@@ -99,7 +99,7 @@ class Sender:
                 return self._poster.post(delivery.settings["url"], headers, body)
         except Exception as error:
             _log.exception("delivery %s could not be sent", delivery.trigger_delivery_id)
-            return Reply(None, f"The message could not be sent: {type(error).__name__}.")
+            return Reply(status_code=None, error=f"The message could not be sent: {type(error).__name__}.")
 
     def _conclude(self, finished_posts: set[Future[Reply]]) -> None:
         """Store the results of deliveries, of each organization in a transaction of its own.

@@ -106,7 +106,7 @@ class CouponWork:
     def release(self, lock: CouponLock) -> CouponLock:
         """Release a lock, and return it as ended; raises CouponLockEnded."""
         book = self.loader.find_book(coupon_book_id=lock.coupon_book_id)
-        self.loader.load_by_code(book, (), [lock.coupon_id])
+        self.loader.load_by_code(book, codes=(), coupon_ids=[lock.coupon_id])
         return self._service.end_lock(lock)
 
     def revert(self, usage: CouponUsage, details: UsageDetails, *, force: bool = False) -> CouponUsage:

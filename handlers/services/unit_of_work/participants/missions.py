@@ -373,11 +373,11 @@ def _missions_of(unit: UnitOfWork) -> set[int]:
 def _load_progress(unit: UnitOfWork, mission_ids: Collection[int]) -> MissionProgressState:
     """Load the progress of a unit's members in missions, and their achievements in the present periods."""
     if not (mission_ids and unit.members):
-        return MissionProgressState({}, {})
+        return MissionProgressState(progress_of_members={}, achievement_counts={})
     progress = missions.find_progress_of_members(unit.db, unit.organization_id, unit.members, mission_ids)
     periods = _periods(unit, mission_ids)
     if not periods:
-        return MissionProgressState(progress, {})
+        return MissionProgressState(progress, achievement_counts={})
     return MissionProgressState(
         progress, missions.find_achieved_in_periods(unit.db, unit.organization_id, unit.members, periods)
     )

@@ -174,7 +174,7 @@ class ReferralWork(Participant):
                 raise StartOver(f"The owner of the referral code of the order {order.external_id} is not locked.")
             if code_text is not None:
                 unknown = UnknownReferralCode(f"There is no referral code {text}.")
-                self._outcomes.append(ReferralOutcome.of_refusal(text, None, unknown))
+                self._outcomes.append(ReferralOutcome.of_refusal(text, referral_code=None, refusal=unknown))
         elif rewarded_program.record.event_type == facts.event_type and (
             code_text is not None or rewarded_program.record.active
         ):
