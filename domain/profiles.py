@@ -49,13 +49,11 @@ _VISIBLE = [(name, profile_field.form) for name, profile_field in PROFILE.items(
 
 def empty_profile() -> dict[str, Any]:
     """The profile of a member of whom nothing is known, as responses contain it; objects with parts are absent."""
-    return {
-        name: None if profile_field.form is str else profile_field.form()
-        for name, profile_field in PROFILE.items()
-        if not profile_field.parts
-    }
+    forms = {name: profile_field.form for name, profile_field in PROFILE.items() if not profile_field.parts}
+    return {name: None if form is str else form() for name, form in forms.items()}
 
 
 def visible_profile(profile: Mapping[str, Any]) -> dict[str, Any]:
     """The profile as expressions see it: what is unknown is null, or an empty list or object."""
-    return {name: profile.get(name) if form is str else form(profile.get(name) or ()) for name, form in _VISIBLE}
+    values = {name: profile.get(name) for name, _ in _VISIBLE}
+    return {name: values[name] if form is str else form(values[name] or ()) for name, form in _VISIBLE}

@@ -20,11 +20,10 @@ def order_after_return(order: Order, items: Sequence[OrderItem], payload: Mappin
     Raises ReturnExceedsOrder, or PayloadMissing for an item whose value is unknown.
     """
     items_left, returned_items = list(items), payload.get("items") or ()
-    worth = (
-        sum((_take(items_left, item, order.currency) for item in returned_items), _ZERO)
-        if returned_items
-        else Decimal(payload.get("total") or 0)
-    )
+    if returned_items:
+        worth = sum((_take(items_left, item, order.currency) for item in returned_items), _ZERO)
+    else:
+        worth = Decimal(payload.get("total") or 0)
     returned_total = order.returned_total + worth
     if items and returned_items:
         # Each item was checked against its line; their sum may differ from the order's total, as by a discount.

@@ -66,10 +66,13 @@ def checked_payments(payments: Sequence[Payment], order_total: Decimal) -> tuple
         )
     if faults:
         raise InvalidRequest(faults)
-    return tuple(
-        payment if (key := payment.get("pointsPaymentKey")) is None else {**payment, "pointsPaymentKey": key.lower()}
-        for payment in payments
-    )
+    return tuple(map(_with_lower_key, payments))
+
+
+def _with_lower_key(payment: Payment) -> Payment:
+    """The payment with the key of its payment with points, if it names one, in lower case."""
+    key = payment.get("pointsPaymentKey")
+    return payment if key is None else {**payment, "pointsPaymentKey": key.lower()}
 
 
 def refuse_other_payments(order: Order, payments: Sequence[Payment]) -> None:
@@ -104,13 +107,13 @@ def refunds_of(order: Order, paid_points: Mapping[str, PaidPoints]) -> list[Tend
     """
     payments, is_undone = order.payments or (), order.status in UNDONE
     digits = digits_of(order.currency)
-    # By key of the payment with points: the amount that all returns together must have refunded.
-    targets = {
-        payment["pointsPaymentKey"]: Decimal(payment["amount"]) if is_undone else _refund_target(order, payment, digits)
-        for payment in payments
-        if payment["tender"] == POINTS
-    }
+    points_payments = [payment for payment in payments if payment["tender"] == POINTS]
     money_payments = [payment for payment in payments if payment["tender"] != POINTS]
+    # The amount of each payment with points that all returns together must have refunded, by its key.
+    if is_undone:
+        targets = {payment["pointsPaymentKey"]: Decimal(payment["amount"]) for payment in points_payments}
+    else:
+        targets = {payment["pointsPaymentKey"]: _refund_target(order, payment, digits) for payment in points_payments}
     limits = [Decimal(payment["amount"]) - refunded_amount(payment) for payment in money_payments]
     money_due = sum(limits, _ZERO)
     if not is_undone:
@@ -145,9 +148,8 @@ def _points_due(target: Decimal, payment: PaidPoints | None, *, is_undone: bool)
         return PointsAndValue(_ZERO, _ZERO)
     if is_undone:
         return payment.rest
-    return refunded_part(
-        payment.rate, payment.rest, points=None, value=min(payment.rest.value, max(_ZERO, target - payment.refunded))
-    )
+    due_value = max(_ZERO, target - payment.refunded)
+    return refunded_part(payment.rate, payment.rest, points=None, value=min(payment.rest.value, due_value))
 
 
 def refunded_amount(payment: Payment) -> Decimal:

@@ -83,6 +83,8 @@ class TierHistory:
             return None
         if not period.held_tier.has_lapsed(at):
             return period.held_tier.loyalty_tier_id
-        # Between the end of a tier and its evaluation the member was shown what the evaluation led to.
-        following = periods[len(past_periods)] if len(past_periods) < len(periods) else None
-        return following.held_tier.loyalty_tier_id if following and following.began_at == period.ended_at else None
+        # Between the end of a tier and its late evaluation, responses showed the tier that the evaluation gave later.
+        next_periods = periods[len(past_periods) :]
+        if not next_periods or next_periods[0].began_at != period.ended_at:
+            return None
+        return next_periods[0].held_tier.loyalty_tier_id

@@ -65,12 +65,21 @@ class TierTracking:
 
     def with_previous(self, previous: HeldTier | None) -> TierTracking:
         """The same tracking with `previous` as the tier that it replaced, which its reversal restores."""
-        floor = None if previous is None else previous.floor
+        if previous is None:
+            return replace(
+                self,
+                previous_tier_id=None,
+                previous_is_manual=False,
+                previous_expires_at=None,
+                previous_floor_tier_id=None,
+                previous_floor_expires_at=None,
+            )
+        floor = previous.floor
         return replace(
             self,
-            previous_tier_id=None if previous is None else previous.loyalty_tier_id,
-            previous_is_manual=previous is not None and previous.is_manual,
-            previous_expires_at=None if previous is None else previous.expires_at,
+            previous_tier_id=previous.loyalty_tier_id,
+            previous_is_manual=previous.is_manual,
+            previous_expires_at=previous.expires_at,
             previous_floor_tier_id=None if floor is None else floor.loyalty_tier_id,
             previous_floor_expires_at=None if floor is None else floor.expires_at,
         )

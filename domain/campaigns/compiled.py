@@ -227,17 +227,18 @@ def _compile_params(effect: Effect, values: Sequence[Mapping[str, Any]], pointer
                 compiled[parameter.id] = _compile_param(parameter, param, param_pointer)
             except InvalidRequest as refusal:
                 faults.extend(refusal.faults)
+    named_ids = {param["id"] for param in values}
     faults += [
         FieldFault(f"params of {effect.effect_id} lack {parameter.id}", pointer=pointer)
         for parameter in effect.params
-        if not parameter.is_optional and not any(p["id"] == parameter.id for p in values)
+        if not parameter.is_optional and parameter.id not in named_ids
     ]
     if faults:
         raise InvalidRequest(faults)
     return tuple(
-        compiled.get(p.id) or CompiledParameter(p, p.default_value)
-        for p in effect.params
-        if p.id in compiled or not p.only_if_named
+        compiled.get(parameter.id) or CompiledParameter(parameter, parameter.default_value)
+        for parameter in effect.params
+        if parameter.id in compiled or not parameter.only_if_named
     )
 
 
@@ -379,11 +380,12 @@ class EvaluationPlans:
 
 
 def _contest_of(group: Stacking | int) -> Stacking | None:
-    """The group of a turn if its actions compete; None for other groups, and for the id of a single action."""
+    """`group` if its actions compete, else None. A turn of a single action has its id in place of a group."""
     return group if isinstance(group, Stacking) and group.is_contest else None
 
 
-def _order_of_evaluation(pair: CampaignAction) -> tuple[bool, int, int, int, int]:
+def _order_of_evaluation(campaign_action: CampaignAction) -> tuple[bool, int, int, int, int]:
     """The sort key of an action in a plan: exclusive campaigns first, then by priority, campaign and index."""
-    campaign, action = pair[0].record, pair[1].record
+    compiled_campaign, compiled_action = campaign_action
+    campaign, action = compiled_campaign.record, compiled_action.record
     return not campaign.exclusive, action.priority, campaign.campaign_id, action.action_index, action.action_id

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
+from itertools import compress
 from typing import Any, NamedTuple
 
 from domain.currencies import EXACT, allocate, finest_digits
@@ -147,11 +148,11 @@ class Basket:
 
         These items must have the same totals as when the discount was computed; the whole order may have less left.
         """
-        weighted = zip(discount.allocation, discount.weights, strict=True)
-        pairs = [(share, weight) for share, weight in weighted if share.item_index in items]
-        requested = sum((share.amount for share, _ in pairs), _ZERO)
-        part = Discount(requested, requested, tuple(share for share, _ in pairs), tuple(weight for _, weight in pairs))
-        return self.cut(part, self.remaining_total)
+        is_kept = [share.item_index in items for share in discount.allocation]
+        shares = tuple(compress(discount.allocation, is_kept))
+        weights = tuple(compress(discount.weights, is_kept))
+        amount = sum((share.amount for share in shares), _ZERO)
+        return self.cut(Discount(amount, amount, shares, weights), self.remaining_total)
 
     def cut(self, discount: Discount, amount: Decimal) -> Discount:
         """The discount cut to an amount, which is spread over the same items again.

@@ -140,7 +140,12 @@ class Evaluator:
                 self._explain(campaign, inactive, why)
         for actions, contest in plan.turns:
             if contest is not None:
-                self._decide(contest, [pair for pair in actions if self._may_apply(*pair) and self._check_rule(*pair)])
+                rivals = [
+                    (campaign, action)
+                    for campaign, action in actions
+                    if self._may_apply(campaign, action) and self._check_rule(campaign, action)
+                ]
+                self._decide(contest, rivals)
                 continue
             for campaign, action in actions:
                 if self._may_apply(campaign, action) and self._check_rule(campaign, action):

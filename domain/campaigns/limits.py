@@ -98,6 +98,24 @@ class Alert(NamedTuple):
     location: str | None
 
 
+def _limit_rule_of(rule: Mapping[str, Any], account_ids: Mapping[str, int], currency: str | None) -> LimitRule:
+    """The limit rule with these fields of the API; `currency` is that of limits of money."""
+    account_key = rule.get("ledgerAccountKey")
+    location_limits = rule.get("locationLimits") or {}
+    return LimitRule(
+        scope=str(rule["scope"]),
+        type=str(rule["type"]),
+        period=str(rule["period"]),
+        limit=Decimal(rule["limit"]),
+        ledger_account_id=account_ids[account_key] if account_key else ALL_ACCOUNTS,
+        shared_key=rule.get("sharedKey") or "",
+        location_limits={code: Decimal(limit) for code, limit in location_limits.items()},
+        alert_shares=tuple(rule.get("alertShares") or ()),
+        currency=currency if rule["type"] == MONEY else None,
+        api_form=rule,
+    )
+
+
 def limit_rules_of(
     campaign: Campaign, account_ids: Mapping[str, int], default_currency: str | None = None
 ) -> tuple[LimitRule, ...]:
@@ -105,21 +123,8 @@ def limit_rules_of(
 
     Money is in the currency of the campaign, else in `default_currency`.
     """
-    rules = [
-        LimitRule(
-            scope=str(rule["scope"]),
-            type=str(rule["type"]),
-            period=str(rule["period"]),
-            limit=Decimal(rule["limit"]),
-            ledger_account_id=account_ids[rule["ledgerAccountKey"]] if rule.get("ledgerAccountKey") else ALL_ACCOUNTS,
-            shared_key=rule.get("sharedKey") or "",
-            location_limits={code: Decimal(limit) for code, limit in (rule.get("locationLimits") or {}).items()},
-            alert_shares=tuple(rule.get("alertShares") or ()),
-            currency=(campaign.currency or default_currency) if rule["type"] == MONEY else None,
-            api_form=rule,
-        )
-        for rule in campaign.limit_rules
-    ]
+    currency = campaign.currency or default_currency
+    rules = [_limit_rule_of(rule, account_ids, currency) for rule in campaign.limit_rules]
     if campaign.points_monthly_limit_per_member is not None:
         rules.append(LimitRule(MEMBER, POINTS, MONTHLY, campaign.points_monthly_limit_per_member))
     if campaign.max_transactions_per_member is not None:

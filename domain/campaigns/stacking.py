@@ -66,16 +66,9 @@ class Bid(NamedTuple):
 
     def worth_of(self, item_index: int) -> Decimal:
         """The amount that the discounts take off an item."""
-        return sum(
-            (
-                share.amount
-                for discount in self.discounts
-                if discount is not None
-                for share in discount.allocation
-                if share.item_index == item_index
-            ),
-            _ZERO,
-        )
+        discounts = [discount for discount in self.discounts if discount is not None]
+        shares = [share for discount in discounts for share in discount.allocation]
+        return sum((share.amount for share in shares if share.item_index == item_index), _ZERO)
 
     @property
     def items(self) -> set[int]:
@@ -156,7 +149,7 @@ def _winner_over(bid: Bid, won_items: Mapping[int, Collection[int] | None]) -> i
 
 
 def beaten_by(bid: Bid, winner: Bid) -> Reason:
-    """The reason why an action of a contest does not apply."""
+    """The reason why the action of `bid` does not apply: the action of `winner` gives more."""
     actual: dict[str, Any] = {
         "actionId": winner.action.action_id,
         "worth": bid.worth,

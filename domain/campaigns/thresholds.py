@@ -56,11 +56,13 @@ def _conjuncts(node: Node | None) -> tuple[Node, ...]:
     """The operands of a top-level `&&`, or else the node itself."""
     if node is None:
         return ()
-    return node.args if isinstance(node, FunctionCall) and is_operator(node) and node.function == "&&" else (node,)
+    if isinstance(node, FunctionCall) and is_operator(node) and node.function == "&&":
+        return node.args
+    return (node,)
 
 
 def _traced_conjuncts(trace: Trace | Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    """The parts of a rule's trace; constants, which are not traced, hold."""
+    """The traces of the operands of a top-level `&&`, or else the trace itself; a constant operand has no trace."""
     return trace.get("children", ()) if trace.get("operator") == "&&" else (trace,)
 
 

@@ -56,16 +56,12 @@ def warnings_of_action(action: CompiledAction) -> list[ExpressionWarning]:
         for param in effect.params
         if param.parameter.is_of_items and param.program is not None
     ]
-    return [
-        warning
-        for pointer, node in sources
-        for warning in warnings_of(
-            pointer,
-            node,
-            is_condition=node is action.node,
-            environment=ITEM_ENVIRONMENT if any(node is other for other in nodes_of_items) else ENVIRONMENT,
-        )
-    ]
+    warnings: list[ExpressionWarning] = []
+    for pointer, node in sources:
+        is_of_items = any(node is other for other in nodes_of_items)
+        environment = ITEM_ENVIRONMENT if is_of_items else ENVIRONMENT
+        warnings += warnings_of(pointer, node, is_condition=node is action.node, environment=environment)
+    return warnings
 
 
 def warnings_of_mission(mission: Mission) -> list[ExpressionWarning]:

@@ -108,12 +108,8 @@ def is_deeper(value: Any, levels: int) -> bool:
     """True for a JSON value that is nested deeper than this number of levels."""
     level = [value]
     for _ in range(levels):
-        level = [
-            child
-            for node in level
-            if isinstance(node, dict | list)
-            for child in (node.values() if isinstance(node, dict) else node)
-        ]
+        containers = [node for node in level if isinstance(node, dict | list)]
+        level = [child for node in containers for child in (node.values() if isinstance(node, dict) else node)]
         if not level:
             return False
     return any(isinstance(node, dict | list) for node in level)

@@ -207,8 +207,9 @@ class _Parts(NamedTuple):
         summands = [self.own_cost, *(costs[part] for part in self.same_value)]
         summands += [below[part].as_inner_cost() for part in self.parts]
         for group in self.groups_of_parts:
+            costs_of_group = [below[part].as_inner_cost() for part in group]
             # The maximum of each field: at most one schema of the group checks the same part.
-            summands.append(Cost(*map(max, zip(*(below[part].as_inner_cost() for part in group), strict=True))))
+            summands.append(Cost(*map(max, zip(*costs_of_group, strict=True))))
         # The sum of each field.
         return Cost(*map(sum, zip(*summands, strict=True)))
 

@@ -131,8 +131,9 @@ def order_of_use(lot: CouponLot) -> tuple[Any, ...]:
 
 def last_expiry(lots: Collection[CouponLot]) -> datetime | None:
     """The expiry of the lot that expires last; None if a lot never expires, or if there are no lots."""
-    moments = [lot.expired_at for lot in lots]
-    return None if None in moments else max((moment for moment in moments if moment is not None), default=None)
+    expiries = [lot.expired_at for lot in lots if lot.expired_at is not None]
+    has_endless_lot = len(expiries) < len(lots)
+    return None if has_endless_lot else max(expiries, default=None)
 
 
 def next_lot_data(lots: Collection[CouponLot], member_coupon: MemberCoupon) -> dict[str, Any]:

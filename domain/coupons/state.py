@@ -172,7 +172,7 @@ class CouponState(UndoableState):
             lock
             for lock in self.locks.values()
             if (lock.member_id, lock.coupon_book_id) == (member_id, coupon_book_id)
-            and coupon_id in (None, lock.coupon_id)
+            and (coupon_id is None or lock.coupon_id == coupon_id)
             and lock.is_active(self.at)
         ]
 

@@ -53,7 +53,9 @@ def _shift_local(value: datetime, count: int, zone: tzinfo, move: Callable[[date
     """Apply `move` to the local time of a moment; a shift by 0 returns the same moment."""
     # When clocks are set back, an hour of local time occurs twice. A conversion to local time and back would move a
     # moment of the second occurrence to the first one.
-    return aware(value) if count == 0 else _in_calendar(lambda: _moment(move(_local(value, zone)), zone))
+    if count == 0:
+        return aware(value)
+    return _in_calendar(lambda: _moment(move(_local(value, zone)), zone))
 
 
 def start_of(value: datetime, unit: str, zone: tzinfo) -> datetime:

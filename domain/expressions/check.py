@@ -302,8 +302,9 @@ class _Checker:
         if DYN not in argument_types or candidates[0].parameters == (DYN,):
             self.overloads[id(node)] = candidates[0]
             return candidates[0].result_for(argument_types)
-        results = [candidate.result_for(argument_types) for candidate in candidates]
-        return results[0] if all(result == results[0] for result in results) else DYN
+        first_result, *other_results = [candidate.result_for(argument_types) for candidate in candidates]
+        has_one_result = all(result == first_result for result in other_results)
+        return first_result if has_one_result else DYN
 
     def check_arguments(self, node: FunctionCall, overload: Overload, argument_types: tuple[Type, ...]) -> None:
         """Validate the constant arguments of a call, and warn of integer division."""

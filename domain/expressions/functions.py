@@ -129,7 +129,8 @@ def _extreme(choose: Callable[..., Any], name: str) -> Callable[..., Any]:
         budget.charge(4 * len(values))
         if not values:
             raise EvaluationError("invalid", f"{name}() has no result for an empty list")
-        if not any(all(accepts(kind, value) for value in values) for kind in (DECIMAL, STRING, TIMESTAMP, DURATION)):
+        comparable_kinds = (DECIMAL, STRING, TIMESTAMP, DURATION)
+        if not any(all(accepts(kind, value) for value in values) for kind in comparable_kinds):
             raise EvaluationError("null" if None in values else "type", f"{name}() needs values that can be compared")
         if type(values[0]) is str:
             budget.charge(sum(map(len, values)) // CHARACTERS_PER_UNIT)

@@ -76,7 +76,10 @@ def _boolean(cell: str) -> bool:
 def _texts(cell: str) -> list[str]:
     """The texts of a JSON array, or else the parts between the separators."""
     texts = _array_of_texts(cell)
-    return [part.strip() for part in cell.split(_LIST_SEPARATOR) if part.strip()] if texts is None else texts
+    if texts is not None:
+        return texts
+    parts = [part.strip() for part in cell.split(_LIST_SEPARATOR)]
+    return [part for part in parts if part]
 
 
 def _array_of_texts(cell: str) -> list[str] | None:

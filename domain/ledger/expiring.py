@@ -47,10 +47,9 @@ def expiring_points(amounts: Mapping[datetime, Decimal], now: datetime, zone: tz
         month = _month(local_time(moment - _INSTANT, zone).date())
         by_month[month] = by_month.get(month, _ZERO) + amount
     first = min((moment for moment, amount in amounts.items() if amount), default=None)
-    return ExpiringPoints(
-        None if first is None else NextExpiry(amounts[first], first),
-        tuple(MonthOfExpiry(month, by_month.get(month, _ZERO)) for month in _months(now, zone)),
-    )
+    next_expiry = None if first is None else NextExpiry(amounts[first], first)
+    next_months = [MonthOfExpiry(month, by_month.get(month, _ZERO)) for month in _months(now, zone)]
+    return ExpiringPoints(next_expiry, tuple(next_months))
 
 
 def _months(now: datetime, zone: tzinfo) -> list[str]:

@@ -173,12 +173,10 @@ def complete_policies(policies: Iterable[Mapping[str, Any]]) -> tuple[dict[str, 
 
 def policy_faults(policies: Iterable[Mapping[str, Any]]) -> list[FieldFault]:
     """The faults of policies: fields that the type of a policy does not have."""
-    return [
-        FieldFault(
-            f"{name} cannot be set on a policy of the type {LAST_TRANSACTION}", f"/expirationPolicies/{position}/{name}"
-        )
-        for position, policy in enumerate(policies)
-        if policy["expirationType"] == LAST_TRANSACTION
-        for name in ("activities", "rounding")
-        if name in policy
-    ]
+    faults = []
+    for position, policy in enumerate(policies):
+        if policy["expirationType"] == LAST_TRANSACTION:
+            for name in sorted(policy.keys() & {"activities", "rounding"}):
+                detail = f"{name} cannot be set on a policy of the type {LAST_TRANSACTION}"
+                faults.append(FieldFault(detail, f"/expirationPolicies/{position}/{name}"))
+    return faults

@@ -97,7 +97,7 @@ class NotRevertible(Conflict, title="The transaction cannot be reverted"):
 
 
 def supply_exceeded(max_supply: Decimal, issued: Decimal) -> SupplyExceeded:
-    """The refusal of an account that has issued this amount and cannot issue as much as it should."""
+    """The refusal of a mint that would raise the issued amount of an account above its maximum supply."""
     return SupplyExceeded(
         f"The account may issue {max_supply} in all and has issued {issued}.", available=max_supply - issued
     )

@@ -247,12 +247,12 @@ def _campaigns(effects: Sequence[Mapping[str, Any]]) -> list[Source]:
 
 def _rewarding_missions(missions: Sequence[Mapping[str, Any]]) -> list[Source]:
     """The missions of the rewards that posted a transaction, in order."""
-    return [
-        Source(BY_MISSION, mission["missionKey"])
-        for mission in missions
-        for reward in mission["rewards"]
-        if reward["kind"] == "points" and reward["status"] in (EXECUTED, PARTIAL)
-    ]
+    sources = []
+    for mission in missions:
+        point_rewards = [reward for reward in mission["rewards"] if reward["kind"] == "points"]
+        paid_rewards = [reward for reward in point_rewards if reward["status"] in (EXECUTED, PARTIAL)]
+        sources += [Source(BY_MISSION, mission["missionKey"])] * len(paid_rewards)
+    return sources
 
 
 def source_of_request(fact: PointsFact) -> Source:

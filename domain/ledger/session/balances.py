@@ -284,9 +284,9 @@ class Balances(UndoableState, ABC):
         available_at: datetime | None = None,
         minted_at: datetime | None = None,
     ) -> datetime | None:
-        """When points earned at a moment, and minted at another (default now), expire by the account's own rules.
+        """When points expire by the rules of their account; None if they never do.
 
-        None is never. Months are counted from the moment `available_at`, if points are not available at once.
+        Months are counted from `available_at` (default `earned_at`); `minted_at` is now by default.
         """
         months = account.expires_in_months
         if account.tier_expirations:

@@ -175,6 +175,7 @@ class Returns(MissingAmounts):
         """The form in which a posting of this session will be stored, with a temporary id."""
         # By identity: equal postings can be several steps.
         position = next(position for position, step in enumerate(self.steps) if step is posting)
+        takes = [move for move in posting.lot_moves if isinstance(move, TakeLots)]
         return StoredTransaction(
             ledger_transaction_id=temporary_id(position),
             ledger_account_id=posting.account.ledger_account_id,
@@ -192,7 +193,7 @@ class Returns(MissingAmounts):
             qualifying=posting.qualifying,
             awaited=None if posting.wait is None else posting.wait.awaited,
             order_external_id=posting.details.order_external_id,
-            uses=tuple(use for move in posting.lot_moves if isinstance(move, TakeLots) for use in move.exact_uses),
+            uses=tuple(use for take in takes for use in take.exact_uses),
         )
 
     def _revert_idle_expiries(self, account: LedgerAccount, wallet_id: int, happened_at: datetime) -> None:
@@ -248,4 +249,5 @@ def _total(uses: Iterable[LotUse]) -> Decimal:
 
 def returned_uses_of(posting: Posting) -> tuple[LotUse, ...]:
     """The amounts that a reversal gives back to lots."""
-    return tuple(use for move in posting.lot_moves if isinstance(move, RestoreLots) for use in move.returned_uses)
+    restorations = [move for move in posting.lot_moves if isinstance(move, RestoreLots)]
+    return tuple(use for restoration in restorations for use in restoration.returned_uses)
