@@ -209,19 +209,19 @@ def _limited_json(changes: Mapping[str, Mapping[str, Any]]) -> str:
     text = as_json(changes)
     if len(text.encode()) <= _MAX_CHANGES_BYTES:
         return text
-    text = as_json(
-        {
-            name: {
-                side: value if len(as_json(value)) <= _MAX_VALUE_CHARACTERS else TOO_LONG
-                for side, value in change.items()
-            }
-            for name, change in changes.items()
-        }
-    )
+    changes_with_short_values = {
+        name: {side: _short_value(value) for side, value in change.items()} for name, change in changes.items()
+    }
+    text = as_json(changes_with_short_values)
     if len(text.encode()) <= _MAX_CHANGES_BYTES:
         return text
     # The names of nested fields can be many, those of the fields of the record itself are few.
     return as_json({name.partition(".")[0]: {"from": TOO_LONG, "to": TOO_LONG} for name in changes})
+
+
+def _short_value(value: Any) -> Any:
+    """The value; TOO_LONG in place of a value with more than `_MAX_VALUE_CHARACTERS` characters of JSON."""
+    return value if len(as_json(value)) <= _MAX_VALUE_CHARACTERS else TOO_LONG
 
 
 def without_secrets(value: Any, name: str = "") -> Any:

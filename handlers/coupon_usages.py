@@ -5,7 +5,6 @@ An operation with a `batch` returns only a request; the batch handler carries ou
 
 from collections.abc import Mapping
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from domain.coupons.books import Coupon, CouponBook
@@ -40,7 +39,7 @@ from handlers.services.coupons.assign_and_use import CouponRequest, assign_coupo
 from handlers.services.coupons.assign_to_members import AssignmentOutcome, assign_to_members
 from handlers.services.coupons.revert import RevertedCode, UsageToRevert, revert_code, revert_usages
 from persistence.coupons import member_coupons, usages
-from persistence.coupons.member_coupons import MemberCouponEntry
+from persistence.coupons.member_coupons import AmountTotals, MemberCouponEntry
 from persistence.paging import Paged
 
 _AUDITED = Audited("coupon-usage", "coupon_usage_id", USAGE)
@@ -167,6 +166,6 @@ def revert_member_coupon_code(call: Call, member: Member, coupon: Coupon, query:
 @operation("getMemberCouponTotals", response=totals)
 def get_member_coupon_totals(
     call: Call, program: LoyaltyProgram, member: Member, query: Mapping[str, Any]
-) -> tuple[Decimal, Decimal]:
-    """The amount that the member used of a program's books, and the amount assigned to the member."""
+) -> AmountTotals:
+    """The amounts that the member used of a program's books, and that were assigned to the member."""
     return member_coupons.find_totals(call.db, member, program.loyalty_program_id, query)

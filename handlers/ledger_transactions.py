@@ -147,14 +147,14 @@ def batch_ledger_transactions(call: Call, body: list[BatchedMovement]) -> list[I
     identities = [
         {"index": index, "systemUniqueKey": batch_item.system_unique_key} for index, batch_item in enumerate(body)
     ]
-    results = _post_batch(call, movements, identities)
-    # An item without a key gets the key that was made for its transaction.
-    return [
-        replace(item, identity={**item.identity, "systemUniqueKey": item.rows[0].system_unique_key})
-        if item.rows
-        else item
-        for item in results
-    ]
+    return [_with_key_of_transaction(outcome) for outcome in _post_batch(call, movements, identities)]
+
+
+def _with_key_of_transaction(outcome: ItemOutcome) -> ItemOutcome:
+    """The outcome of an item with the key of its transaction, which was generated if the item had none."""
+    if not outcome.rows:
+        return outcome
+    return replace(outcome, identity={**outcome.identity, "systemUniqueKey": outcome.rows[0].system_unique_key})
 
 
 def _movement_of(call: Call, item: BatchedMovement) -> Movement:
@@ -197,14 +197,11 @@ def _post_batch(
         for movement, item_rows in zip(movements, rows, strict=True)
         if movement.reverts and not item_rows
     }
-    reverted_transactions = (
-        ledger_transactions.TRANSACTIONS.find_all(call.db, organization_id, ledger_transaction_id=refused_reverts)
-        if refused_reverts
-        else []
-    )
-    accounts_of_reverted = {
-        transaction.ledger_transaction_id: transaction.ledger_account_id for transaction in reverted_transactions
-    }
+    accounts_of_reverted = {}
+    if refused_reverts:
+        transactions = ledger_transactions.TRANSACTIONS
+        for transaction in transactions.find_all(call.db, organization_id, ledger_transaction_id=refused_reverts):
+            accounts_of_reverted[transaction.ledger_transaction_id] = transaction.ledger_account_id
     account_ids = [
         item_rows[0].ledger_account_id if item_rows else _account_id_of_refused(movement, accounts_of_reverted)
         for movement, item_rows in zip(movements, rows, strict=True)

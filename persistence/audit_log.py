@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
@@ -229,14 +229,18 @@ def seal(db: Connection, organization_id: int, now: datetime, limit: int) -> int
     return db.execute(text(_SEAL), parameters).scalar_one_or_none() or 0
 
 
-def find_chain_head(db: Connection, organization_id: int) -> tuple[int, str] | None:
-    """The number and the hash, in hexadecimal digits, of the last seal of an organization; None if it has no seal."""
+class ChainHead(NamedTuple):
+    """The last seal of an organization: its number, and its hash in hexadecimal digits."""
+
+    seal_number: int
+    seal_hash: str
+
+
+def find_chain_head(db: Connection, organization_id: int) -> ChainHead | None:
+    """The last seal of an organization; None if it has no seal."""
     statement = text(
         "SELECT seal_number, encode(hash, 'hex') FROM audit_log_seals "
         "WHERE organization_id = :organization_id ORDER BY seal_number DESC LIMIT 1"
     )
     row = db.execute(statement, {"organization_id": organization_id}).one_or_none()
-    if row is None:
-        return None
-    seal_number, seal_hash = row
-    return seal_number, seal_hash
+    return None if row is None else ChainHead(*row)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, DefaultClause, LargeBinary, RowMapping, Table, text
 
@@ -214,13 +214,20 @@ USES_OF_REFERRAL_CODES = (
 ROWS = (*OWN_ROWS, *USES_OF_REFERRAL_CODES)
 
 
-def erase_page(
-    db: Connection, member: Member, progress: ErasingProgress, limit: int
-) -> tuple[ErasingProgress | None, list[int]]:
+class ErasedPage(NamedTuple):
+    """The progress after a page of rows was erased, None if no rows are left.
+
+    `emptied_ids` are the ids of the entries of the audit log that were emptied.
+    """
+
+    progress: ErasingProgress | None
+    emptied_ids: list[int]
+
+
+def erase_page(db: Connection, member: Member, progress: ErasingProgress, limit: int) -> ErasedPage:
     """Erase the next rows of a locked member, at most `limit` of one kind.
 
-    The items of an order are erased with their order. Returns the progress, None if no rows are left, and the ids of
-    the audit log entries that were emptied.
+    The items of an order are erased with their order.
     """
     rows = ROWS[progress.kind]
     parameters: dict[str, Any] = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id}
@@ -235,10 +242,11 @@ def erase_page(
             if result.returns_rows:
                 emptied_ids += result.scalars()
     if len(page) == limit:
-        return replace(progress, up_to=page[-1]["id"]), emptied_ids
+        return ErasedPage(replace(progress, up_to=page[-1]["id"]), emptied_ids)
     # The kinds after `OWN_ROWS` only contain the member's referral codes: skip them if the member has none.
     has_more_kinds = progress.kind + 1 < len(ROWS if codes else OWN_ROWS)
-    return replace(progress, kind=progress.kind + 1, up_to=0) if has_more_kinds else None, emptied_ids
+    next_progress = replace(progress, kind=progress.kind + 1, up_to=0) if has_more_kinds else None
+    return ErasedPage(next_progress, emptied_ids)
 
 
 def _row_parameters(page: Sequence[RowMapping], referral_codes: Mapping[int, str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -37,14 +38,23 @@ WHERE expires_at > %(now)s AND expires_at < 'infinity' GROUP BY 1, 2, 3
 """
 
 
+class ExpiringPart(NamedTuple):
+    """An amount of a balance that expires at one moment."""
+
+    wallet_id: int
+    ledger_account_id: int
+    expires_at: datetime
+    amount: Decimal
+
+
 def find_expiring(
     db: Connection,
     organization_id: int,
     ends: Iterable[tuple[int, int, datetime | None]],
     now: datetime,
     known_at: datetime,
-) -> list[tuple[int, int, datetime, Decimal]]:
-    """The amounts that expire after `now`, of lots that existed at `known_at`: (wallet, account, moment, amount).
+) -> list[ExpiringPart]:
+    """The amounts that expire after `now`, of lots that existed at `known_at`.
 
     `ends` are wallets and accounts, each with the moment at which the whole balance expires, None if it does not.
     """
@@ -55,9 +65,7 @@ def find_expiring(
     if not pairs:
         return []
     parameters = {"pairs": as_json(pairs), "organization_id": organization_id, "now": now, "known_at": known_at}
-    return [
-        (wallet, account, moment, amount) for wallet, account, moment, amount in fetch_rows(db, _EXPIRING, parameters)
-    ]
+    return [ExpiringPart(*row) for row in fetch_rows(db, _EXPIRING, parameters)]
 
 
 def with_expiring(
@@ -78,9 +86,9 @@ def with_expiring(
         for view in tracked_views
     ]
     amounts: dict[tuple[int, int], dict[datetime, Decimal]] = {}
-    expiring = find_expiring(db, organization.organization_id, ends, now, known_at=now)
-    for wallet_id, account_id, moment, amount in expiring:
-        amounts.setdefault((wallet_id, account_id), {})[moment] = amount
+    for expiring in find_expiring(db, organization.organization_id, ends, now, known_at=now):
+        balance = (expiring.wallet_id, expiring.ledger_account_id)
+        amounts.setdefault(balance, {})[expiring.expires_at] = expiring.amount
     for view, (wallet_id, account_id, end) in zip(tracked_views, ends, strict=True):
         _add_available_mints(amounts.setdefault((wallet_id, account_id), {}), view, end, now)
     views_with_expiring = []

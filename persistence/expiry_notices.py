@@ -129,19 +129,16 @@ def find_amounts(
     wallet_ids: Collection[int],
     now: datetime,
     known_at: datetime,
-) -> list[tuple[int, datetime, Any]]:
-    """The amounts that expire after `now`, each as (wallet id, expiry, amount).
-
-    Only lots that existed at `known_at` are considered.
-    """
+) -> list[expiring_points.ExpiringPart]:
+    """The amounts of the account that expire after `now`, of lots that existed at `known_at`."""
+    account_id = account.ledger_account_id
     policy = account.idle_policy(organization.zone)
     ends: dict[int, datetime | None] = dict.fromkeys(wallet_ids)
     if policy is not None:
-        dates = idle_balances.find_last_dates(db, account.organization_id, account.ledger_account_id, wallet_ids)
-        ends |= {wallet_id: policy.end(*last) for wallet_id, *last in dates}
-    pairs = [(wallet_id, account.ledger_account_id, end) for wallet_id, end in ends.items()]
-    rows = expiring_points.find_expiring(db, organization.organization_id, pairs, now, known_at)
-    return [(wallet_id, moment, amount) for wallet_id, _, moment, amount in rows]
+        for dates in idle_balances.find_last_dates(db, account.organization_id, account_id, wallet_ids):
+            ends[dates.wallet_id] = policy.end(dates.last_transaction_date, dates.last_activity_date)
+    ends_of_balances = [(wallet_id, account_id, end) for wallet_id, end in ends.items()]
+    return expiring_points.find_expiring(db, organization.organization_id, ends_of_balances, now, known_at)
 
 
 def find_first_due(

@@ -217,11 +217,12 @@ def _idle_ends(
     db: Connection, export_range: ExportRange, wallet_ids: Sequence[int], policies: Mapping[int, IdlePolicy]
 ) -> dict[tuple[int, int], datetime | None]:
     """The ends of the idle balances of wallets, by wallet and account id."""
-    return {
-        (wallet_id, account_id): policy.end(*dates)
-        for account_id, policy in policies.items()
-        for wallet_id, *dates in idle_balances.find_last_dates(db, export_range.organization_id, account_id, wallet_ids)
-    }
+    ends = {}
+    for account_id, policy in policies.items():
+        for dates in idle_balances.find_last_dates(db, export_range.organization_id, account_id, wallet_ids):
+            end = policy.end(dates.last_transaction_date, dates.last_activity_date)
+            ends[dates.wallet_id, account_id] = end
+    return ends
 
 
 def _with_idle_end(

@@ -51,8 +51,10 @@ def lateral_row(table: Any, *keys: tuple[Any, str]) -> Any:
     row for each row of the join.
     """
     is_of_organization = table.c.organization_id == ORGANIZATION
-    conditions = [is_of_organization, *(table.c[name] == rows.c[name] for rows, name in keys)]
-    return select(table).where(*conditions).correlate(*(rows for rows, _ in keys)).offset(0).lateral(table.name)
+    is_referred_to = [table.c[name] == rows.c[name] for rows, name in keys]
+    referring_tables = [rows for rows, _ in keys]
+    statement = select(table).where(is_of_organization, *is_referred_to).correlate(*referring_tables)
+    return statement.offset(0).lateral(table.name)
 
 
 def has_row(db: Connection, *conditions: Any) -> bool:

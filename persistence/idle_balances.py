@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -143,9 +143,17 @@ def policy_rows(policies: Mapping[int, IdlePolicy], after: datetime, until: date
     return rows
 
 
+class LastDates(NamedTuple):
+    """The dates of the last transaction and the last activity of a wallet's balance on one account."""
+
+    wallet_id: int
+    last_transaction_date: datetime | None
+    last_activity_date: datetime | None
+
+
 def find_last_dates(
     db: Connection, organization_id: int, ledger_account_id: int, wallet_ids: Collection[int]
-) -> list[tuple[int, datetime | None, datetime | None]]:
-    """The wallets that have a balance on the account, each with the dates of its last transaction and activity."""
+) -> list[LastDates]:
+    """The last dates of each of these wallets that has a balance on the account."""
     rows = fetch_rows(db, _LAST_DATES, (organization_id, ledger_account_id, list(wallet_ids)))
-    return [(wallet_id, transaction, activity) for wallet_id, transaction, activity in rows]
+    return [LastDates(*row) for row in rows]

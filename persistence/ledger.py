@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, case, func, insert, literal, or_, select, update
 
@@ -40,10 +40,17 @@ def lock_account(db: Connection, ledger: Ledger, account: LedgerAccount) -> Ledg
     return ACCOUNTS.lock(db, account)
 
 
+class AccountKeys(NamedTuple):
+    """The key of an account, and the key of its ledger."""
+
+    ledger_key: str
+    ledger_account_key: str
+
+
 def find_keys_of_accounts(
     db: Connection, organization_id: int, ledger_account_ids: Collection[int]
-) -> dict[int, tuple[str, str]]:
-    """The key of the ledger and the key of the account, by account id."""
+) -> dict[int, AccountKeys]:
+    """The keys of these accounts, by account id."""
     statement = (
         select(ledger_accounts.c.ledger_account_id, ledgers.c.ledger_key, ledger_accounts.c.ledger_account_key)
         .join_from(
@@ -56,7 +63,8 @@ def find_keys_of_accounts(
             ledger_accounts.c.ledger_account_id.in_(ledger_account_ids),
         )
     )
-    return {account_id: (ledger_key, account_key) for account_id, ledger_key, account_key in db.execute(statement)}
+    rows = db.execute(statement)
+    return {account_id: AccountKeys(ledger_key, account_key) for account_id, ledger_key, account_key in rows}
 
 
 def find_issued_amounts(

@@ -136,15 +136,11 @@ def _holder(rows: Sequence[Sequence[Any]], now: datetime, timezone: str) -> Memb
 
 def _held_tiers(value: Sequence[Sequence[Any]] | None) -> dict[int, HeldTier]:
     """The value of the column _HELD_TIERS, by program id."""
-    return {
-        program_id: HeldTier(
-            tier_id,
-            is_manual,
-            _moment(expires_at),
-            None if floor is None else TierFloor(floor, _moment(floor_ends)),
-        )
-        for program_id, tier_id, is_manual, expires_at, floor, floor_ends in value or ()
-    }
+    held_tiers = {}
+    for program_id, tier_id, is_manual, expires_at, floor_tier_id, floor_ends in value or ():
+        floor = None if floor_tier_id is None else TierFloor(floor_tier_id, _moment(floor_ends))
+        held_tiers[program_id] = HeldTier(tier_id, is_manual, _moment(expires_at), floor)
+    return held_tiers
 
 
 def _tiers_of(member: Member, value: Sequence[Sequence[Any]] | None) -> list[MemberTier]:

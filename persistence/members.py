@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, func, literal_column, or_, select
 
@@ -153,13 +153,20 @@ def find_page(db: Connection, organization_id: int, query: Mapping[str, Any]) ->
     return MEMBERS.find_page(db, organization_id, query, source=source, count=count)
 
 
+class TakenIds(NamedTuple):
+    """Ids that members already have: values of `loyaltyMemberId`, and of `publicLoyaltyMemberId`."""
+
+    loyalty_member_ids: set[str]
+    public_ids: set[str]
+
+
 def find_taken_ids(
     db: Connection, organization_id: int, loyalty_member_ids: Collection[str], public_ids: Collection[str]
-) -> tuple[set[str], set[str]]:
-    """The loyalty member ids and the public ids, among these, that belong to members."""
+) -> TakenIds:
+    """Those of these ids that members already have."""
     parameters = (organization_id, list(loyalty_member_ids), organization_id, list(public_ids))
-    [(ids, taken_public_ids)] = fetch_rows(db, _TAKEN, parameters)
-    return set(ids), set(taken_public_ids)
+    [(taken_ids, taken_public_ids)] = fetch_rows(db, _TAKEN, parameters)
+    return TakenIds(set(taken_ids), set(taken_public_ids))
 
 
 def add_members(
@@ -185,13 +192,13 @@ def add_members(
         "now": now,
         "rows": as_json(rows),
     }
-    return [
-        (
-            Member(*member),
-            {} if program_id is None else {program_id: HeldTier(tier_id, is_manual=False, expires_at=expires_at)},
-        )
-        for *member, program_id, tier_id, expires_at in fetch_rows(db, _ADD, parameters)
-    ]
+    new_members: list[tuple[Member, dict[int, HeldTier]]] = []
+    for *columns, program_id, tier_id, expires_at in fetch_rows(db, _ADD, parameters):
+        held_tiers = {}
+        if program_id is not None:
+            held_tiers[program_id] = HeldTier(tier_id, is_manual=False, expires_at=expires_at)
+        new_members.append((Member(*columns), held_tiers))
+    return new_members
 
 
 def lock(db: Connection, member: Member) -> Member:

@@ -95,8 +95,10 @@ def claim_payments(db: Connection, organization_id: int, claims: Sequence[Paymen
 
     Waits for the end of transactions that are claiming one of the ids.
     """
-    rows = [claim._asdict() for claim in claims]
-    return {row[0] for row in fetch_rows(db, _CLAIM, (organization_id, at, as_json(rows)))} if rows else set()
+    if not claims:
+        return set()
+    claimed_rows = as_json([claim._asdict() for claim in claims])
+    return {payment_id for (payment_id,) in fetch_rows(db, _CLAIM, (organization_id, at, claimed_rows))}
 
 
 def release_payments(db: Connection, organization_id: int, payment_ids: Collection[str]) -> None:

@@ -123,7 +123,8 @@ def add_codes(
     Raises ReferralCodeTaken if a code is taken, or differs from another code only in the case of its letters.
     """
     organization_id = program.organization_id
-    repeated_codes = [code for code, count in Counter(code.lower() for code in codes).items() if count > 1]
+    counts_of_codes = Counter(code.lower() for code in codes)
+    repeated_codes = [code for code, count in counts_of_codes.items() if count > 1]
     if repeated_codes:
         raise ReferralCodeTaken(f"codes contains {', '.join(repeated_codes)} twice, in letters of another case.")
     defer(db, _SERIALIZE, (organization_id,))
@@ -133,8 +134,8 @@ def add_codes(
         parameters = (organization_id, program.referral_program_id, member_id, now, now, list(codes))
         new_codes = [ReferralCode(*row) for row in db.exec_driver_sql(_ADD_CODES, parameters)]
         if len(new_codes) == len(codes):
-            places = {code: number for number, code in enumerate(codes)}
-            return sorted(new_codes, key=lambda referral_code: places[referral_code.code])
+            new_codes_by_text = {referral_code.code: referral_code for referral_code in new_codes}
+            return [new_codes_by_text[code] for code in codes]
         # Another request has added one of the codes.
         existing_codes = sorted(set(codes) - {referral_code.code for referral_code in new_codes})
     raise ReferralCodeTaken(f"These codes are taken: {', '.join(existing_codes)}.")

@@ -150,11 +150,9 @@ def additions(table: Table, rows: Sequence[Any], *, names: Sequence[str] = ()) -
         return []
     names = names or rows[0]
     # A column that the JSON text leaves out is NULL; the names of the columns that are NULL would be half of the text.
-    rows_without_nulls = [
-        {name: value for name, value in row.items() if value is not None} if isinstance(row, dict) else row
-        for row in rows
-    ]
-    return [(_bulk_insert(table, tuple(names)), (as_json(rows_without_nulls),))]
+    if isinstance(rows[0], dict):
+        rows = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    return [(_bulk_insert(table, tuple(names)), (as_json(rows),))]
 
 
 def defer_joined(db: Connection, statements: Sequence[Statement]) -> None:
@@ -182,10 +180,11 @@ def as_json(value: Any) -> str:
 
 def as_rows(records: Iterable[Any], names: Sequence[str], **others: Any) -> list[dict[str, Any]]:
     """Rows for `as_json`: the fields `names` of each record, with bytes as texts, and `others` in every row."""
-    return [
-        {name: bytea(value) if isinstance(value := getattr(record, name), bytes) else value for name in names} | others
-        for record in records
-    ]
+    return [{name: _as_text_if_bytes(getattr(record, name)) for name in names} | others for record in records]
+
+
+def _as_text_if_bytes(value: Any) -> Any:
+    return bytea(value) if isinstance(value, bytes) else value
 
 
 def bytea(value: bytes | None) -> str | None:

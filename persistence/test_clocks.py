@@ -112,12 +112,11 @@ def find_advancing_ids(db: Connection) -> list[int]:
 
 def find_time_of_newest_record(db: Connection, organization_id: int) -> datetime | None:
     """The time at which the newest event, ledger transaction or member was created; None if there is none."""
-    moments = union_all(
-        *(
-            select(func.max(records.c.created_at).label("moment")).where(records.c.organization_id == organization_id)
-            for records in (events, ledger_transactions, members)
-        )
-    ).subquery()
+    newest_of_each = [
+        select(func.max(records.c.created_at).label("moment")).where(records.c.organization_id == organization_id)
+        for records in (events, ledger_transactions, members)
+    ]
+    moments = union_all(*newest_of_each).subquery()
     return db.execute(select(func.max(moments.c.moment))).scalar()
 
 

@@ -217,11 +217,10 @@ def _find_first_ids(
 @cache
 def _searches(names: tuple[str, ...], moments: tuple[str, ...]) -> TextClause:
     """The query of one row with the first id of each source in `names` at or after each moment."""
-    searches = [
-        _SEARCH.format(id=source.id, rows=source.search_rows or source.rows, at=source.at, moment=moment)
-        for source in (SOURCES[name] for name in names)
-        for moment in moments
-    ]
+    searches = []
+    for source in (SOURCES[name] for name in names):
+        rows = source.search_rows or source.rows
+        searches += [_SEARCH.format(id=source.id, rows=rows, at=source.at, moment=moment) for moment in moments]
     return text(f"SELECT {', '.join(searches)}")
 
 

@@ -173,7 +173,9 @@ def violated_constraint(error: DBAPIError, constraints: Collection[str]) -> str 
     if name is not None:
         return name if name in constraints else None
     match = _OF_A_SHARD.search(getattr(diagnostics, "message_primary", None) or "")
-    return next((name for name in constraints if name.startswith(match[1])), None) if match else None
+    if match is None:
+        return None
+    return next((name for name in constraints if name.startswith(match[1])), None)
 
 
 class TransactionDeadline:

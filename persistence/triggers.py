@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 from sqlalchemy import Connection, func
@@ -303,17 +303,22 @@ def _by_organization(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str,
         yield {"organization_id": organization_id, "rows": as_json(list(rows_of_organization))}
 
 
+class RemovedDeliveries(NamedTuple):
+    """The number of removed deliveries, and the last id that was old enough to be removed, None if none was."""
+
+    last_id: int | None
+    removed_count: int
+
+
 def remove_old_deliveries(
     db: Connection, organization_id: int, after: int, before: datetime, limit: int
-) -> tuple[int | None, int]:
+) -> RemovedDeliveries:
     """Read at most `limit` deliveries after the id `after`, and remove the ones that were created before `before`.
 
-    Pending deliveries of active triggers stay. Returns the maximum id of the deliveries that are old enough, None if
-    there are none, and the number of removed deliveries.
+    Pending deliveries of active triggers stay.
     """
     values = {"organization_id": organization_id, "after": after, "before": before, "limit": limit}
-    last, count = db.exec_driver_sql(_REMOVE_OLD, values).one()
-    return last, count
+    return RemovedDeliveries(*db.exec_driver_sql(_REMOVE_OLD, values).one())
 
 
 def figures(db: Connection) -> DeliveryFigures:

@@ -60,11 +60,8 @@ class DeprecationPlan:
             if array_field is not None:
                 items = body.get(array_field) if isinstance(body, dict) else None
             if isinstance(items, list):
-                moments.extend(
-                    moment
-                    for name, moment in fields.items()
-                    if any(isinstance(item, dict) and name in item for item in items)
-                )
+                names_in_items = {name for item in items if isinstance(item, dict) for name in item}
+                moments.extend(moment for name, moment in fields.items() if name in names_in_items)
         return min(moments, default=None)
 
     def _add_items(self, array_field: str | None, array: Mapping[str, Any]) -> None:

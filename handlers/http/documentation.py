@@ -231,4 +231,9 @@ def _target(href: str, page: str, root: str) -> str | None:
 
 def _with_served_links(markdown: str, page: str) -> str:
     """The Markdown of a page in which links to files that the server does not serve are replaced by their texts."""
-    return _LINK_OUTSIDE.sub(lambda link: link[0] if _target(link[2], page, "") is not None else link[1], markdown)
+
+    def link_or_text(match: re.Match[str]) -> str:
+        link, text, address = match[0], match[1], match[2]
+        return text if _target(address, page, "") is None else link
+
+    return _LINK_OUTSIDE.sub(link_or_text, markdown)

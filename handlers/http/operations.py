@@ -137,9 +137,7 @@ class OperationPlan:
             request_id=exchange.request_id,
             headers={name: exchange.headers[name] for name in self._header_names if name in exchange.headers},
             address=exchange.address,
-            media_type=self.response_types.choose(exchange.headers.get("accept"))
-            if self.response_types.is_negotiated
-            else self.response_types.first,
+            media_type=self.response_types.choose(exchange.headers.get("accept")),
         )
 
 

@@ -236,10 +236,8 @@ class ParameterPlan:
                 faults.append(FieldFault(f"{name} is missing.", parameter=name))
         validator = self._validators[location]
         if validator is not None and values and not validator.accepts(values):
-            faults.extend(
-                FieldFault(detail, parameter=str(path[0]) if path else None)
-                for path, detail in validator.faults(values)
-            )
+            for path, detail in validator.faults(values):
+                faults.append(FieldFault(detail, parameter=str(path[0]) if path else None))
         return values
 
 

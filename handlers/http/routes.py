@@ -67,12 +67,13 @@ def documented_routes() -> dict[tuple[str, str], Route]:
 
 def _route(operation: Operation, name: str, path: str, method: str, documented: Mapping[str, Any]) -> Route:
     """The route of an operation; raises RuntimeError with the `name` if OpenAPI document and handler do not fit."""
-    parameters = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    parameters = [segment.strip("{}") for segment in path.split("/") if segment.startswith("{")]
     success = next(int(status) for status in documented["responses"] if status.startswith("2"))
     _refuse_gaps(name, operation, parameters, documented["responses"][str(success)].get("content", {}))
     audited = operation.audit
     audit_of_change = audited if isinstance(audited, Audited) and audited.before is not None else None
     addresses = addresses_of(parameters, operation.arguments)
+    has_all_addresses_batched = all(address.is_batched for _, address in addresses)
     return Route(
         operation,
         status=success,
@@ -83,7 +84,7 @@ def _route(operation: Operation, name: str, path: str, method: str, documented: 
         # An operation that changes the record of its path has to lock the record before it reads it.
         first_lookup=None if audit_of_change is not None else first_lookup(parameters, operation.arguments),
         scopes=_scopes_of_users(documented["security"]),
-        is_batched=operation.batch is not None and all(address.is_batched for _, address in addresses),
+        is_batched=operation.batch is not None and has_all_addresses_batched,
         audit_of_change=audit_of_change,
     )
 

@@ -194,8 +194,5 @@ class Routing(SpecMiddleware):  # type: ignore[misc]
 
 def _errors_without_body(responses: Mapping[str, Any], schemas: Schemas) -> frozenset[int]:
     """The statuses of errors that are declared without content and therefore have no body."""
-    return frozenset(
-        int(status)
-        for status, response in responses.items()
-        if status.isdigit() and int(status) >= 400 and not schemas.resolve(response).get("content")
-    )
+    by_status = {int(status): schemas.resolve(response) for status, response in responses.items() if status.isdigit()}
+    return frozenset(status for status, response in by_status.items() if status >= 400 and not response.get("content"))

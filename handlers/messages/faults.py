@@ -107,14 +107,9 @@ class Explainer:
             for error in min(branches_of_type, key=len):
                 yield from self.explain(error)
             return
-        types = dict.fromkeys(
-            name
-            for errors in branches
-            for error in errors
-            if error.kind.name == "type"
-            for name in error.kind.types
-            if name != "null"
-        )
+        type_errors = [error for errors in branches for error in errors if error.kind.name == "type"]
+        # A dictionary keeps the order of the types, and each of them once.
+        types = dict.fromkeys(name for error in type_errors for name in error.kind.types if name != "null")
         detail = f"is not of type {' or '.join(types)}" if types else "has none of the allowed forms, or more than one"
         yield place, f"{self._name(place)} {detail}."
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from decimal import Context, Decimal, InvalidOperation
+from itertools import chain
 from types import NoneType
 from typing import Any
 
@@ -195,12 +196,8 @@ def _check_containers(value: Any) -> None:
             raise _refusal(f"The body is nested deeper than {MAX_DEPTH} levels.")
         if count > MAX_CONTAINERS:
             raise _refusal(f"The body has more than {MAX_CONTAINERS:,} objects and lists.")
-        level = [
-            child
-            for node in level
-            for child in (node.values() if type(node) is dict else node)
-            if type(child) is dict or type(child) is list
-        ]
+        children = chain.from_iterable(node.values() if type(node) is dict else node for node in level)
+        level = [child for child in children if type(child) is dict or type(child) is list]
 
 
 def _check_duplicates(raw: bytes, value: Any) -> None:
@@ -209,13 +206,11 @@ def _check_duplicates(raw: bytes, value: Any) -> None:
     # the encoded value. This check is fast; it is not possible if quotes are written as \u0022.
     if b"\\u0022" not in raw and raw.count(b'"') == encode(value).count(b'"'):
         return
-    faults = [
-        FieldFault(f"{name_of((*path, node.name))} is in the body twice.", pointer=pointer_to((*path, node.name)))
-        for path, node in _find_values(
-            json.loads(raw, object_pairs_hook=_object_of, parse_float=str, parse_int=str),
-            lambda node: type(node) is _Repeating,
-        )
-    ]
+    body = json.loads(raw, object_pairs_hook=_object_of, parse_float=str, parse_int=str)
+    faults = []
+    for path, node in _find_values(body, lambda node: type(node) is _Repeating):
+        place = (*path, node.name)
+        faults.append(FieldFault(f"{name_of(place)} is in the body twice.", pointer=pointer_to(place)))
     if faults:
         raise InvalidRequest(faults[:MAX_FAULTS])
 

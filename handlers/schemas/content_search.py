@@ -57,6 +57,8 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
         limit=query["limit"],
     )
     reader.refuse_faults()
+    # The texts of the ends, by field and end.
+    sent_ranges = {field: {end: text for end, (_, text) in ends.items()} for field, ends in ranges.items()}
     return search, {
         "q": query.get("q"),
         "locale": search.locale,
@@ -65,9 +67,7 @@ def search_of(collection: ContentCollection, query: Mapping[str, Any]) -> tuple[
         "page": search.page,
         "limit": search.limit,
         "facet": {field: list(values) for field, values in search.facets.items()},
-        "range": {
-            field: {end: ends[end][1] if end in ends else None for end in _ENDS} for field, ends in ranges.items()
-        },
+        "range": {field: dict.fromkeys(_ENDS) | texts for field, texts in sent_ranges.items()},
     }
 
 
@@ -99,18 +99,16 @@ def _range_ends(reader: SearchReader, query: Mapping[str, Any]) -> Iterator[_End
 
 def search_response(collection: ContentCollection, query: Mapping[str, Any], page: SearchPage) -> dict[str, Any]:
     """The response to a search; `query` is the description of the search by `search_of`."""
+    facets = {}
+    for field, counts in page.facets.items():
+        typed_counts = _in_type_of_field(collection.type_of(field), counts)
+        facets[field] = [{"value": value, "count": count} for value, count in typed_counts]
     return {
         "collection": COLLECTION_NAME.dump(collection),
         "query": query,
         "totalCount": page.total_count,
         "items": [DOCUMENT.dump(item) for item in page.items],
-        "facets": {
-            field: [
-                {"value": value, "count": count}
-                for value, count in _in_type_of_field(collection.type_of(field), counts)
-            ]
-            for field, counts in page.facets.items()
-        },
+        "facets": facets,
     }
 
 

@@ -85,8 +85,8 @@ BOOK = {
 def references_response(referring_records: Mapping[str, Any]) -> dict[str, Any]:
     """The response with the records that refer to a book: actions of campaigns, and documents of content."""
     campaigns = [
-        {"campaignId": campaign_id, "campaignKey": campaign_key, "actionId": action_id}
-        for campaign_id, campaign_key, action_id in referring_records["campaigns"]
+        {"campaignId": action.campaign_id, "campaignKey": action.campaign_key, "actionId": action.action_id}
+        for action in referring_records["campaigns"]
     ]
     documents = [
         {"collectionKey": collection_key, "documentKey": document_key}

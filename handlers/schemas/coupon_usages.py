@@ -16,7 +16,7 @@ from handlers.schemas.coupon_books import BOOK
 from handlers.services.coupons.assign_and_use import CouponCommand
 from handlers.services.coupons.assign_to_members import AssignmentOutcome, BatchItem
 from handlers.services.coupons.revert import RevertedCode, RevertOutcome
-from persistence.coupons.member_coupons import MemberCouponEntry
+from persistence.coupons.member_coupons import AmountTotals, MemberCouponEntry
 from persistence.rows import fields_of
 
 SUCCESS, WARNING = "success", "warning"
@@ -174,7 +174,6 @@ def _batch_result(outcome: AssignmentOutcome) -> dict[str, Any]:
     return result if outcome.refusal is None else {**result, "error": outcome.refusal.as_problem()}
 
 
-def totals(amounts: tuple[Decimal, Decimal]) -> Mapping[str, Any]:
+def totals(amounts: AmountTotals) -> Mapping[str, Any]:
     """The response with the amounts that a member used and was assigned: `{amountUsed, amountAssigned}`."""
-    amount_used, amount_assigned = amounts
-    return {"amountUsed": exact_number(amount_used), "amountAssigned": exact_number(amount_assigned)}
+    return {"amountUsed": exact_number(amounts.used), "amountAssigned": exact_number(amounts.assigned)}

@@ -13,6 +13,7 @@ from domain.problems import FieldFault, InvalidRequest, Refusal
 from handlers.messages.base import OF_REQUEST, Body, values_of
 from handlers.schemas.ledgers import TRANSACTION_ROW
 from handlers.services.ledger.movements import Movement
+from persistence.ledger import AccountKeys
 
 _MANUAL = "manual"
 
@@ -224,7 +225,7 @@ class ItemOutcome:
     """
 
     identity: Mapping[str, Any]
-    account_keys: tuple[str, str] | None
+    account_keys: AccountKeys | None
     rows: Sequence[TransactionRow]
     refusal: Refusal | None
 

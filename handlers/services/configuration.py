@@ -336,11 +336,8 @@ def _compiled_campaigns(
 ) -> list[CompiledCampaign]:
     """The active campaigns, ready to be evaluated; unchanged actions of the configuration `before` are reused."""
     account_ids = {key: account.ledger_account_id for key, account in accounts.by_key.items()}
-    actions_before = (
-        {}
-        if before is None
-        else {action.record.action_id: action for campaign in before.campaigns for action in campaign.actions}
-    )
+    campaigns_before = () if before is None else before.campaigns
+    actions_before = {action.record.action_id: action for campaign in campaigns_before for action in campaign.actions}
     return [
         compile_campaign(
             campaign,

@@ -75,11 +75,11 @@ def is_generated(password: str) -> bool:
     return password.startswith(SECRET_PREFIX)
 
 
-def is_right(stored_hash: str | None, password: str) -> bool:
+def matches(stored_hash: str | None, password: str) -> bool:
     """True if `password` matches `stored_hash`.
 
-    `stored_hash` is None for an unknown user; the check takes as long as for a wrong password. A text with the prefix
-    of secrets is never compared with a password, since the time would reveal that the client is a person.
+    `stored_hash` is None for an unknown user. The time of the check reveals nothing about a client: unknown users take
+    as long as wrong passwords, and a generated secret takes as long for people, who have none, as for programs.
     """
     if is_generated(password):
         expected_hash = stored_hash if stored_hash is not None and stored_hash.startswith(_SHA256) else hash_secret("")
@@ -112,13 +112,12 @@ def password_fault(password: str, user: HasKnownTexts) -> str | None:
 
 def _known_words(user: HasKnownTexts) -> list[str]:
     """The texts that others know about a user, cut like the estimated password, and the words in them."""
-    texts = (user.name, user.nickname, user.user_name, user.email, user.auth_client_id)
-    return [
-        word
-        for text in texts
-        if text
-        for word in (text[:_ESTIMATED_LENGTH], *filter(None, _SEPARATORS.split(text[:100])))
-    ]
+    texts = filter(None, (user.name, user.nickname, user.user_name, user.email, user.auth_client_id))
+    known_words: list[str] = []
+    for text in texts:
+        words = _SEPARATORS.split(text[:100])
+        known_words += [text[:_ESTIMATED_LENGTH], *filter(None, words)]
+    return known_words
 
 
 def _verify(stored_hash: str, password: str) -> bool:

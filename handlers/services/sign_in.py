@@ -93,7 +93,7 @@ def check_credentials(context: RequestContext) -> SignIn | TokenRefused:
         client_id, secret = _credentials(context.headers, body)
         organization_id = _organization_id(body.organization_id)
         user = context.read(lambda db: users.find_credentials(db, client_id, organization_id))
-        if not passwords.is_right(None if user is None else user.password_hash, secret) or user is None:
+        if not passwords.matches(None if user is None else user.password_hash, secret) or user is None:
             raise _unknown_client()
         new_password = body.new_password
         if new_password is not None:

@@ -220,13 +220,14 @@ def _caller(claims: Mapping[str, Any], is_external: bool) -> Caller:
     member = claims.get("loyaltyMemberId")
     token_id = claims.get("jti")
     generation = claims.get("tokenGeneration", 1)
-    if (
-        not isinstance(roles, list)
-        or not all(optional_id is None or _is_id(optional_id) for optional_id in (organization_id, user_id))
-        or not _is_id(generation)
-        or not isinstance(member, str | None)
-        or not _is_text(claims["sub"])
-    ):
+    ids = [claim for claim in (organization_id, user_id) if claim is not None]
+    are_valid = (
+        isinstance(roles, list)
+        and all(map(_is_id, [*ids, generation]))
+        and isinstance(member, str | None)
+        and _is_text(claims["sub"])
+    )
+    if not are_valid:
         raise Unauthorized("The access token has claims of the wrong type.")
     return Caller(
         subject=claims["sub"],

@@ -60,8 +60,11 @@ def find_page(
     # One statement counts and sorts all documents that match, and returns only ids.
     statement = select(id_, func.count().over()).where(*conditions).order_by(*order, last)
     rows = db.execute(statement.limit(limit).offset(page * limit)).all()
-    if rows or page == 0:
-        return (rows[0][1] if rows else 0), find_by_ids(db, collection, [row[0] for row in rows])
+    if rows:
+        [total_count] = {count for _, count in rows}
+        return total_count, find_by_ids(db, collection, [document_id for document_id, _ in rows])
+    if page == 0:
+        return 0, []
     # The page is after the last document, so that no row has the number.
     return db.execute(select(func.count()).select_from(documents).where(*conditions)).scalar_one(), []
 

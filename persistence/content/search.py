@@ -272,17 +272,13 @@ class _Query:
     def _without_value(self, key: SortKey, columns: Sequence[Any]) -> AnySelect:
         """The statement for documents that have no value by which the key sorts."""
         id_ = documents.c.content_document_id
-        # An untyped field sorts by two columns, and each value has one of them: only a typed field needs a condition.
-        has_value = (
-            select(values.c.content_document_id)
-            .where(
-                *self._is_value_of(key.field),
-                values.c.position == 0,
-                values.c.content_document_id == id_,
-                *([columns[0].is_not(None)] if len(columns) == 1 else []),
-            )
-            .exists()
+        first_value = select(values.c.content_document_id).where(
+            *self._is_value_of(key.field), values.c.position == 0, values.c.content_document_id == id_
         )
+        # An untyped field sorts by two columns, and each value has one of them: only a typed field needs a condition.
+        if len(columns) == 1:
+            first_value = first_value.where(columns[0].is_not(None))
+        has_value = first_value.exists()
         plain = select(id_).where(*self._scope(), ~has_value, *self._matching(id_))
         return plain.order_by(*self._order_of_equals(id_))
 

@@ -1,5 +1,7 @@
 """References to a coupon book."""
 
+from typing import NamedTuple
+
 from sqlalchemy import Connection
 
 from domain.coupons.books import CouponBook
@@ -19,8 +21,15 @@ ORDER BY campaign.campaign_id, action.action_id
 """
 
 
-def find_assigning_actions(db: Connection, book: CouponBook) -> list[tuple[int, str, int]]:
-    """The actions with an effect that assigns coupons of the book: campaign id, campaign key, and action id."""
+class AssigningAction(NamedTuple):
+    """An action with an effect that assigns coupons of a book."""
+
+    campaign_id: int
+    campaign_key: str
+    action_id: int
+
+
+def find_assigning_actions(db: Connection, book: CouponBook) -> list[AssigningAction]:
+    """The actions with an effect that assigns coupons of the book."""
     values = {"organization_id": book.organization_id, "key": book.coupon_book_key}
-    rows = db.exec_driver_sql(_ASSIGNING_ACTIONS, values)
-    return [(campaign_id, campaign_key, action_id) for campaign_id, campaign_key, action_id in rows]
+    return [AssigningAction(*row) for row in db.exec_driver_sql(_ASSIGNING_ACTIONS, values)]

@@ -1,7 +1,7 @@
 """Coupon books."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, func, or_, select
 
@@ -73,10 +73,17 @@ _SIZE_OF_TERMS = compile_statement(
 )
 
 
-def size_of_terms(db: Connection, organization_id: int) -> tuple[int, int]:
+class SizeOfTerms(NamedTuple):
     """The number of books that are not archived, and the bytes of the texts, lists and JSON values in their terms."""
-    [(count, size)] = fetch_rows(db, _SIZE_OF_TERMS, {"organization_id": organization_id})
-    return count, int(size)
+
+    book_count: int
+    byte_count: int
+
+
+def size_of_terms(db: Connection, organization_id: int) -> SizeOfTerms:
+    """The size of the terms of all books that are not archived."""
+    [(book_count, byte_count)] = fetch_rows(db, _SIZE_OF_TERMS, {"organization_id": organization_id})
+    return SizeOfTerms(book_count, int(byte_count))
 
 
 def filters_of(query: Mapping[str, Any]) -> dict[str, Any]:

@@ -180,7 +180,8 @@ def find_books(
     With `lock` their rules cannot change until the database transaction ends.
     """
     by_key, by_id = (_SHARE_BY_KEY, _SHARE_BY_ID) if lock else (_BY_KEY, _BY_ID)
-    return [BookTerms(*row) for row in fetch_rows(db, by_key if keys else by_id, (organization_id, list(keys or ids)))]
+    rows = fetch_rows(db, by_key if keys else by_id, (organization_id, list(keys or ids)))
+    return [BookTerms(*row) for row in rows]
 
 
 def lock_book(db: Connection, book: BookTerms) -> BookTerms:
@@ -201,13 +202,12 @@ def find_shared_coupons(
     A coupon occurs once for each of the members who has or had some of it, or once with None.
     """
     values = (organization_id, list(member_ids), organization_id, list(book_ids))
-    return [
-        (
-            Coupon(*row[:_COUPON_WIDTH]),
-            None if row[_COUPON_WIDTH] is None else MemberCoupon(*row[_COUPON_WIDTH:]),
-        )
-        for row in fetch_rows(db, _SHARED_COUPONS, values)
-    ]
+    shared_coupons: list[tuple[Coupon, MemberCoupon | None]] = []
+    for row in fetch_rows(db, _SHARED_COUPONS, values):
+        coupon_columns, member_columns = row[:_COUPON_WIDTH], row[_COUPON_WIDTH:]
+        member_coupon = None if member_columns[0] is None else MemberCoupon(*member_columns)
+        shared_coupons.append((Coupon(*coupon_columns), member_coupon))
+    return shared_coupons
 
 
 def find_held_coupons(
@@ -215,14 +215,13 @@ def find_held_coupons(
 ) -> list[HeldCoupon]:
     """The members' current and past amounts of these coupons; personal ones once for each lot with an amount left."""
     values = (organization_id, organization_id, list(member_ids), list(coupon_ids))
-    return [
-        (
-            MemberCoupon(*row[:_MEMBER_COUPON_WIDTH]),
-            Coupon(*row[_MEMBER_COUPON_WIDTH:_WITH_COUPON_WIDTH]),
-            None if row[_WITH_COUPON_WIDTH] is None else CouponLot(*row[_WITH_COUPON_WIDTH:]),
-        )
-        for row in fetch_rows(db, _HELD_COUPONS, values)
-    ]
+    held_coupons: list[HeldCoupon] = []
+    for row in fetch_rows(db, _HELD_COUPONS, values):
+        lot_columns = row[_WITH_COUPON_WIDTH:]
+        lot = None if lot_columns[0] is None else CouponLot(*lot_columns)
+        coupon = Coupon(*row[_MEMBER_COUPON_WIDTH:_WITH_COUPON_WIDTH])
+        held_coupons.append((MemberCoupon(*row[:_MEMBER_COUPON_WIDTH]), coupon, lot))
+    return held_coupons
 
 
 def find_next_lots(

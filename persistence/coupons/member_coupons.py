@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, any_, case, func, literal_column, or_, select, true
 
@@ -167,10 +167,15 @@ _TOTALS_FILTERS = {
 }
 
 
-def find_totals(
-    db: Connection, member: Member, loyalty_program_id: int, query: Mapping[str, Any]
-) -> tuple[Decimal, Decimal]:
-    """The member's used total and assigned total, over the books that match the query.
+class AmountTotals(NamedTuple):
+    """The amounts that a member used and was assigned, over several coupon books."""
+
+    used: Decimal
+    assigned: Decimal
+
+
+def find_totals(db: Connection, member: Member, loyalty_program_id: int, query: Mapping[str, Any]) -> AmountTotals:
+    """The member's totals over the books that match the query.
 
     Only books of the program and books of no program count.
     """
@@ -178,8 +183,7 @@ def find_totals(
     conditions = [*_of_member(member), of_program, *conditions_of(_TOTALS_FILTERS, query)]
     sums = [func.coalesce(func.sum(column), 0) for column in (table.c.amount_used, table.c.amount_assigned)]
     statement = select(*sums).select_from(_JOINED).where(*conditions)
-    used_total, assigned_total = db.execute(statement, {"organization_id": member.organization_id}).one()
-    return used_total, assigned_total
+    return AmountTotals(*db.execute(statement, {"organization_id": member.organization_id}).one())
 
 
 def _of_member(member: Member) -> list[ColumnElement[bool]]:

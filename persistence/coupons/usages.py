@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, select
 from sqlalchemy.dialects.postgresql import distinct_on
@@ -61,12 +61,20 @@ SELECT ARRAY(SELECT system_unique_key FROM coupon_usages WHERE organization_id =
 """)
 
 
+class ExistingKeysAndNewIds(NamedTuple):
+    """The keys that usages already have, and reserved ids of new usages and of their events."""
+
+    keys: Sequence[str]
+    usage_ids: Sequence[int]
+    event_ids: Sequence[int]
+
+
 def find_keys_and_reserve_ids(
     db: Connection, organization_id: int, keys: Collection[str], count: int
-) -> tuple[Sequence[str], Sequence[int], Sequence[int]]:
-    """Find the keys that usages have, and reserve `count` ids each for new usages and their events; one statement."""
-    [existing_keys_and_ids] = fetch_rows(db, _LOOK_UP, (organization_id, list(keys), count, count))
-    return existing_keys_and_ids
+) -> ExistingKeysAndNewIds:
+    """Find which of these keys usages already have; reserve `count` usage ids and `count` event ids; one statement."""
+    [row] = fetch_rows(db, _LOOK_UP, (organization_id, list(keys), count, count))
+    return ExistingKeysAndNewIds(*row)
 
 
 def find_uses_of_coupon(

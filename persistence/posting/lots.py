@@ -198,10 +198,9 @@ def _lots_for(
             lot_ids.update(use.ledger_lot_id for use in (*move.kept_uses, *move.released_uses))
     by_id = {lot.ledger_lot_id: lot for lot in _spendable_lots(db, organization_id, amounts, expired_at)}
     if lot_ids or first_transaction_ids:
-        rows = fetch_rows(
-            db, _NAMED_LOTS, (organization_id, list(lot_ids), organization_id, list(first_transaction_ids))
-        )
-        by_id.update({lot.ledger_lot_id: lot for lot in (Lot(*row) for row in rows)})
+        values = (organization_id, list(lot_ids), organization_id, list(first_transaction_ids))
+        named_lots = [Lot(*row) for row in fetch_rows(db, _NAMED_LOTS, values)]
+        by_id.update({lot.ledger_lot_id: lot for lot in named_lots})
     return list(by_id.values())
 
 
@@ -224,11 +223,10 @@ def _spendable_lots(
         for row in fetch_rows(db, _SPENDABLE_LOTS, (as_json(pairs), organization_id, limit)):
             lot = Lot(*row)
             by_pair[lot.wallet_id, lot.ledger_account_id].append(lot)
-        uncovered_amounts = {
-            pair: amount
-            for pair, amount in uncovered_amounts.items()
-            if len(by_pair[pair]) == limit and sum(lot.remaining for lot in by_pair[pair]) < amount
-        }
+        # Fewer lots than the limit are all lots of the balance.
+        limited_pairs = [pair for pair in uncovered_amounts if len(by_pair[pair]) == limit]
+        covered_amounts = {pair: sum(lot.remaining for lot in by_pair[pair]) for pair in limited_pairs}
+        uncovered_amounts = {pair: amounts[pair] for pair in limited_pairs if covered_amounts[pair] < amounts[pair]}
         limit *= 8
     return [lot for lots in by_pair.values() for lot in lots]
 

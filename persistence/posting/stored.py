@@ -198,9 +198,6 @@ def _find_clawbacks(db: Connection, organization_id: int, lot_ids: list[int]) ->
 
 def _mints_to_repay(debit: StoredTransaction, mints: Iterable[StoredTransaction]) -> tuple[StoredTransaction, ...]:
     """The mints whose missing amounts a reversal of the debit repays: mints of its balance that were reverted later."""
-    return tuple(
-        mint
-        for mint in mints
-        if (mint.to_wallet_id, mint.ledger_account_id) == (debit.from_wallet_id, debit.ledger_account_id)
-        and debit.ledger_transaction_id < (mint.clamped_by or 0)
-    )
+    balance = (debit.from_wallet_id, debit.ledger_account_id)
+    mints_of_balance = [mint for mint in mints if (mint.to_wallet_id, mint.ledger_account_id) == balance]
+    return tuple(mint for mint in mints_of_balance if debit.ledger_transaction_id < (mint.clamped_by or 0))

@@ -216,20 +216,23 @@ def _confirmation_rows(session: LedgerSession, ids: Sequence[int]) -> list[dict[
 
 def _entry_rows(organization_id: int, numbered_steps: Sequence[tuple[int, Step]]) -> list[dict[str, Any]]:
     """The rows of the steps' entries; entries of a capture follow the stored entries of its transaction."""
-    return [
-        {
-            "organization_id": organization_id,
-            "ledger_transaction_id": transaction_id,
-            "entry_index": index,
-            "ledger_account_id": step.account.ledger_account_id,
-            "wallet_id": entry.wallet_id,
-            "amount": entry.amount,
-            "updated_balance": entry.updated_balance,
-            "is_overdraft": entry.is_overdraft,
-        }
-        for transaction_id, step in numbered_steps
-        for index, entry in enumerate(step.entries, step.stored.entry_count if isinstance(step, Capture) else 0)
-    ]
+    rows = []
+    for transaction_id, step in numbered_steps:
+        first_index = step.stored.entry_count if isinstance(step, Capture) else 0
+        rows += [
+            {
+                "organization_id": organization_id,
+                "ledger_transaction_id": transaction_id,
+                "entry_index": index,
+                "ledger_account_id": step.account.ledger_account_id,
+                "wallet_id": entry.wallet_id,
+                "amount": entry.amount,
+                "updated_balance": entry.updated_balance,
+                "is_overdraft": entry.is_overdraft,
+            }
+            for index, entry in enumerate(step.entries, first_index)
+        ]
+    return rows
 
 
 def _transaction_row(

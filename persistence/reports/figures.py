@@ -167,7 +167,8 @@ def find_series(
     bounds = [day.begin for day in days]
     pieces = _partial_quarters([*bounds, end], begin, end)
     # Days that begin at midnight in UTC have totals; other days are added up from quarters of an hour.
-    level = DAY if all(floor(bound, DAY) == bound for bound in [*bounds, end]) else QUARTER_HOUR
+    are_days_in_utc = all(floor(bound, DAY) == bound for bound in [*bounds, end])
+    level = DAY if are_days_in_utc else QUARTER_HOUR
     first, last = ceiling(begin, level), floor(end, level)
     query = FigureQuery(organization_id, kind, label, subject)
     columns = f"width_bucket({{0}}, CAST({query.bind(bounds)} AS timestamptz[])) AS day, a, b, c, d"

@@ -110,7 +110,7 @@ def verify(organization: int | None, as_json: bool) -> None:
     violations: list[str] = []
     heads: list[tuple[int, int, str]] = []
 
-    def check(db: Connection, organization_id: int) -> tuple[list[str], tuple[int, str] | None]:
+    def check(db: Connection, organization_id: int) -> tuple[list[str], audit_log.ChainHead | None]:
         # All checks read one snapshot of the records, whatever the servers write meanwhile.
         db.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
         return find_faults(db, organization_id, counted_checks()), audit_log.find_chain_head(db, organization_id)
@@ -129,7 +129,7 @@ def verify(organization: int | None, as_json: bool) -> None:
                 faults, head = transactions.run(engine, partial(check, organization_id=organization_id))
                 violations += faults
                 if head is not None:
-                    heads.append((organization_id, *head))
+                    heads.append((organization_id, head.seal_number, head.seal_hash))
     if as_json:
         seals = [
             {"organizationId": organization_id, "number": number, "hash": digits}

@@ -307,11 +307,8 @@ def _batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 def _points_of(result: Any) -> Decimal:
     """The points that one event minted for its member."""
-    amounts = (
-        param["value"]
-        for effect in result["effects"]
-        if effect["effectId"] == "mint-points" and effect["status"] == "executed"
-        for param in effect["params"]
-        if param["id"] == "amount"
-    )
-    return sum(amounts, Decimal(0))
+    mints = [
+        effect for effect in result["effects"] if effect["effectId"] == "mint-points" and effect["status"] == "executed"
+    ]
+    params = [param for mint in mints for param in mint["params"]]
+    return sum((param["value"] for param in params if param["id"] == "amount"), Decimal(0))

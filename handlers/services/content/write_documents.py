@@ -275,7 +275,7 @@ class _DocumentValidator:
         self._known_audience_keys = set()
         if audience_keys:
             self._known_audience_keys = AUDIENCES.find_values(call.db, organization_id, audience_key=audience_keys)
-        book_keys = {key for fields in fields_of_items if (key := coupon_book_key_of(fields.get("attrs") or {}))}
+        book_keys = {coupon_book_key_of(fields.get("attrs") or {}) for fields in fields_of_items} - {None}
         self._known_book_keys = set()
         if collection.is_coupon and book_keys:
             self._known_book_keys = BOOKS.find_values(call.db, organization_id, coupon_book_key=book_keys)

@@ -111,9 +111,13 @@ def use_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> lis
 
     The same key with the same request returns the same usage.
     """
-    outcomes = _Requests("use", USE_REASON, calls, requests, _use).run_all()
-    # The only usage of each request, since a request uses one coupon.
-    return [outcome if isinstance(outcome, Refusal) else outcome[0] for outcome in outcomes]
+    only_usages: list[CouponUsage | Refusal] = []
+    for outcome in _Requests("use", USE_REASON, calls, requests, _use).run_all():
+        if isinstance(outcome, Refusal):
+            only_usages.append(outcome)
+        else:
+            only_usages += outcome
+    return only_usages
 
 
 def assign_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> list[list[CouponUsage] | Refusal]:
@@ -291,11 +295,11 @@ def _assign_each(
 
 def look_up_and_reserve(unit: UnitOfWork, keys: Collection[str], count: int) -> tuple[list[CouponUsage], Sequence[int]]:
     """Return the usages with these keys, and `count` reserved ids for new usages; reserve `count` event ids, too."""
-    used_keys, usage_ids, event_ids = usages.find_keys_and_reserve_ids(unit.db, unit.organization_id, keys, count)
-    unit.event_allocator.add_reserved(event_ids)
-    if not used_keys:
-        return [], usage_ids
-    return USAGES.find_all(unit.db, unit.organization_id, system_unique_key=used_keys), usage_ids
+    existing = usages.find_keys_and_reserve_ids(unit.db, unit.organization_id, keys, count)
+    unit.event_allocator.add_reserved(existing.event_ids)
+    if not existing.keys:
+        return [], existing.usage_ids
+    return USAGES.find_all(unit.db, unit.organization_id, system_unique_key=existing.keys), existing.usage_ids
 
 
 def as_first_returned(usage: CouponUsage) -> CouponUsage:

@@ -21,16 +21,16 @@ def limit_books(call: Call) -> Iterator[None]:
     """
     organization_id = call.organization.organization_id
     audit_log.serialize_changes(call.db, organization_id, "coupon books")
-    count_before, bytes_before = books.size_of_terms(call.db, organization_id)
+    before = books.size_of_terms(call.db, organization_id)
     yield
-    count, size = books.size_of_terms(call.db, organization_id)
-    if count > max(count_before, MAX_BOOKS):
+    after = books.size_of_terms(call.db, organization_id)
+    if after.book_count > max(before.book_count, MAX_BOOKS):
         raise CouponBookLimit(
             f"The organization has {MAX_BOOKS:,} coupon books that are not archived, the maximum. Archive one by"
             " updateCouponBookStatus."
         )
-    if size > max(bytes_before, MAX_TERMS_BYTES):
+    if after.byte_count > max(before.byte_count, MAX_TERMS_BYTES):
         raise CouponBookLimit(
-            f"The rules of the organization's coupon books would have {size:,} bytes, more than the maximum of"
-            f" {MAX_TERMS_BYTES:,}; make conditions, schedules or lists shorter, or archive books."
+            f"The rules of the organization's coupon books would have {after.byte_count:,} bytes, more than the maximum"
+            f" of {MAX_TERMS_BYTES:,}; make conditions, schedules or lists shorter, or archive books."
         )

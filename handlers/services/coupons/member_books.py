@@ -241,15 +241,16 @@ class _MemberView:
         if any(map(condition_may_read_orders, conditions)):
             history = orders.find_order_history(call.db, member.organization_id, [member.member_id], call.now)
             earlier_orders = history.before(member.member_id, call.now)
+        balances: dict[str, Decimal] = {}
+        for account in self._configuration.accounts.values():
+            points = available_points.get(account.ledger_account_key, Decimal(0))
+            balances[account.ledger_account_key] = points
+            if account.alias is not None:
+                balances[account.alias] = points
         badge_balances = badges.find_balances(call.db, call.organization.organization_id, [member.member_id])
         return context_of(
             member,
-            balances={
-                name: available_points.get(account.ledger_account_key, Decimal(0))
-                for account in self._configuration.accounts.values()
-                for name in (account.ledger_account_key, account.alias)
-                if name is not None
-            },
+            balances=balances,
             badges={
                 key: Decimal(badge_balances.get((member.member_id, badge.badge_id), 0))
                 for key, badge in self._configuration.badges.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -144,9 +144,8 @@ def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRow
     }
     taken_public_ids: set[str] = set()
     if public_ids:
-        _, taken_public_ids = members.find_taken_ids(
-            call.db, organization_id, loyalty_member_ids=(), public_ids=public_ids
-        )
+        taken_ids = members.find_taken_ids(call.db, organization_id, loyalty_member_ids=(), public_ids=public_ids)
+        taken_public_ids = taken_ids.public_ids
     for member_row in member_rows:
         before = members_by_name.get(member_row.loyalty_member_id)
         if before is not None and step.job.mode != UPSERT:
@@ -242,9 +241,9 @@ def _report_changes(call: Call, changes: Sequence[tuple[Member, Member]]) -> Non
             reason = "The member was deactivated by an import."
             incoming_events.append(reported_event(call, after, "member-profile-deactivated", payload, reason))
     track(UnitOfWork(call), incoming_events, by_server=True)
-    queue_entity_changes(
-        call,
-        MEMBER_ENTITY,
-        UPDATED,
-        lambda: map(MEMBER.dump, view_members(call, [after for _, after in changes], with_balances=True)),
-    )
+
+    def records() -> Iterator[Any]:
+        changed_members = [after for _, after in changes]
+        return map(MEMBER.dump, view_members(call, changed_members, with_balances=True))
+
+    queue_entity_changes(call, MEMBER_ENTITY, UPDATED, records)

@@ -103,12 +103,15 @@ def _report_to(
     unit.lock_wallets(wallet_ids, account_ids)
     with open_unit(unit, account_ids=account_ids, moments=[notices[0].moment]):
         members = {member.wallet_id: member.member_id for member in unit.members.values() if can_be_notified(member)}
-        lots = expiry_notices.find_amounts(db, organization, account, list(members), now, notices[0].moment)
-        notice_events = [
-            _event(account, notice, members[amount.wallet_id], amount, now)
-            for notice in notices
-            for amount in amounts_between(lots, *schedule.bounds_of_day(notice.day)).values()
-        ]
+        expiring = expiry_notices.find_amounts(db, organization, account, list(members), now, notices[0].moment)
+        lots = [(part.wallet_id, part.expires_at, part.amount) for part in expiring]
+        notice_events = []
+        for notice in notices:
+            begin_of_day, begin_of_next_day = schedule.bounds_of_day(notice.day)
+            amounts = amounts_between(lots, begin_of_day, begin_of_next_day)
+            notice_events += [
+                _event(account, notice, members[amount.wallet_id], amount, now) for amount in amounts.values()
+            ]
         keys = [event.key for event in notice_events if event.key is not None]
         existing_keys = events.find_existing_and_reserve_ids(db, organization.organization_id, keys, order_ids=()).keys
         new_events = [event for event in notice_events if event.key not in existing_keys]

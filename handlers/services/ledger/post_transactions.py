@@ -81,10 +81,10 @@ class MovementBatch:
     ) -> None:
         self._unit = unit
         self._calls = calls
-        self.movements = [
-            movement if movement.system_unique_key is not None else replace(movement, system_unique_key=call.new_key())
-            for call, movement in zip(calls, movements, strict=True)
-        ]
+        self.movements = list(movements)
+        for position, movement in enumerate(movements):
+            if movement.system_unique_key is None:
+                self.movements[position] = replace(movement, system_unique_key=calls[position].new_key())
         self._transactions_to_revert = transactions_to_revert
         self._digests = [_digest(movement) for movement in self.movements]
         keys = [movement.system_unique_key or "" for movement in self.movements]

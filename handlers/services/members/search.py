@@ -30,11 +30,12 @@ def find_members_with_tiers(call: Call, query: Mapping[str, Any]) -> Paged[tuple
     page = members.find_page(call.db, call.organization.organization_id, filters)
     tiers = current_tiers(call, page.results)
     shown_program_id = call.organization.default_loyalty_program_id if program_id is None else program_id
-    rows = [
-        (member, next((tier for tier in tiers[member.member_id] if tier.loyalty_program_id == shown_program_id), None))
-        for member in page.results
-    ]
-    return page.with_results(rows)
+
+    def shown_tier(member: Member) -> MemberTier | None:
+        tiers_of_program = (tier for tier in tiers[member.member_id] if tier.loyalty_program_id == shown_program_id)
+        return next(tiers_of_program, None)
+
+    return page.with_results([(member, shown_tier(member)) for member in page.results])
 
 
 def _find_tier(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
@@ -45,4 +46,5 @@ def _find_tier(call: Call, query: Mapping[str, Any]) -> LoyaltyTier | None:
         tiers.append(TIERS.find(call.db, organization_id, query["loyaltyTierId"]))
     if "loyaltyTierKey" in query:
         tiers.append(TIERS.find_by(call.db, organization_id, loyalty_tier_key=query["loyaltyTierKey"]))
-    return tiers[0] if all(tier == tiers[0] for tier in tiers) else None
+    first_tier, *other_tiers = tiers
+    return first_tier if all(tier == first_tier for tier in other_tiers) else None

@@ -244,7 +244,7 @@ def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal)
     """The offer with its cost, its discount, and the reasons why the member cannot redeem it."""
     cost, book = offer.cost, offer.book
     # The remaining value of a value coupon that the member already has is not loaded: report no discount.
-    remaining_value_unknown = book.is_value_coupon and offer.facts.unused > 0
+    is_value_unknown = book.is_value_coupon and offer.facts.unused > 0
     return Redemption(
         coupon_book_key=book.coupon_book_key,
         name=book.name,
@@ -252,7 +252,7 @@ def _redemption(offer: Offer, reasons: Sequence[Refusal], points_after: Decimal)
         cost=cost,
         missing_points=None if cost is None else max(_ZERO, cost - offer.facts.points),
         affordable_after_order=cost is None or cost <= points_after,
-        discount=None if remaining_value_unknown else discount_of(book, offer.order_total, offer.currency),
+        discount=None if is_value_unknown else discount_of(book, offer.order_total, offer.currency),
         exclusion_reasons=_exclusions(reasons),
     )
 

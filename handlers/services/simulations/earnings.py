@@ -46,16 +46,14 @@ class EarningsReader:
         configuration = self._run.unit.configuration
         effects = [effect for outcome in outcomes for effect in outcome.response["effects"]]
         discounts = _discounts(configuration, effects)
+        badges_before = self._holdings_before.badges
+        badge_gains = {key: amount - badges_before.get(key, _ZERO) for key, amount in after.badges.items()}
         return Earnings(
             accounts=list(self._accounts(effects, after)),
             discounts=discounts,
             discount_total=sum((discount.amount for discount in discounts), _ZERO),
             coupons=self._coupons(),
-            badges=[
-                BadgeEarning(key, amount - before)
-                for key, amount in after.badges.items()
-                if amount > (before := self._holdings_before.badges.get(key, _ZERO))
-            ],
+            badges=[BadgeEarning(key, gain) for key, gain in badge_gains.items() if gain > 0],
             missions=[mission for outcome in outcomes for mission in outcome.response["missions"]],
             tiers=list(self._tier_changes(after)),
             effects=effects,

@@ -10,7 +10,7 @@ from handlers.call import Execution
 from handlers.services.simulations.coupons import offers_after, offers_of, presented_codes, redemptions
 from handlers.services.simulations.dry_run import DryRun, Scenario
 from handlers.services.simulations.earnings import EarningsReader
-from handlers.services.simulations.results import Simulation
+from handlers.services.simulations.results import NextReward, Redemption, Simulation
 from handlers.services.simulations.rewards import next_rewards
 
 EARN, REDEEM, NEXT, EXPLAIN = "earn", "redeem", "next", "explain"
@@ -41,12 +41,16 @@ def simulate(call: Execution, request: SimulationRequest, *, with_errors: bool) 
     later_offers = offers_after(run, offers)
     earnings = reader.read(outcomes, run.holdings())
     response = outcomes[0].response
-    rewards, next_complete = (
-        next_rewards(execution, run, response, later_offers) if NEXT in request.include else ([], True)
-    )
-    redeemable, redeem_complete = (
-        redemptions(offers, later_offers, has_all_offers=has_all_offers) if REDEEM in request.include else ([], True)
-    )
+    rewards: list[NextReward] = []
+    redeemable: list[Redemption] = []
+    next_complete = redeem_complete = True
+    if NEXT in request.include:
+        rewards, next_complete = next_rewards(execution, run, response, later_offers)
+    if REDEEM in request.include:
+        redeemable, redeem_complete = redemptions(offers, later_offers, has_all_offers=has_all_offers)
+    # Only the search for rewards needs the traces.
+    explanations = [{**explanation, "trace": {}} for explanation in response["explain"]]
+    errors = [error for outcome in outcomes for error in outcome.response["errors"]]
     return Simulation(
         at=execution.now,
         earn=earnings if EARN in request.include else None,
@@ -55,7 +59,6 @@ def simulate(call: Execution, request: SimulationRequest, *, with_errors: bool) 
         redeem_complete=redeem_complete,
         next=rewards,
         next_complete=next_complete and has_all_offers,
-        # Only the search for rewards needs the traces.
-        explain=[{**part, "trace": {}} for part in response["explain"]] if EXPLAIN in request.include else [],
-        errors=[error for outcome in outcomes for error in outcome.response["errors"]] if with_errors else [],
+        explain=explanations if EXPLAIN in request.include else [],
+        errors=errors if with_errors else [],
     )

@@ -303,14 +303,16 @@ def _reason_of_move(move: TierMove, due_steps: Iterable[Step], wallet_id: int, a
     has_lapsed = previous is not None and previous.has_lapsed(at)
     if has_lapsed and previous is not None and previous.is_manual:
         return _TIER_EXPIRED
-    reasons = {
-        _REASONS[POINTS_AVAILABLE if isinstance(step, Capture) else POINTS_EXPIRED]
-        for step in due_steps
+    reasons = set()
+    for step in due_steps:
+        is_of_wallet = any(entry.wallet_id == wallet_id for entry in step.entries)
+        if not is_of_wallet or step.account.ledger_account_id != schedule.ledger_account_id:
+            continue
         # The other steps that are due end holds and cancel points that wait, which do not count for tiers.
-        if (isinstance(step, Capture) or (step.is_expiry and schedule.policy.basis == BALANCE))
-        and step.account.ledger_account_id == schedule.ledger_account_id
-        and any(entry.wallet_id == wallet_id for entry in step.entries)
-    }
+        if isinstance(step, Capture):
+            reasons.add(_REASONS[POINTS_AVAILABLE])
+        elif step.is_expiry and schedule.policy.basis == BALANCE:
+            reasons.add(_REASONS[POINTS_EXPIRED])
     if reasons:
         return " ".join(sorted(reasons))
     return _TIER_EXPIRED if has_lapsed else _TIER_EVALUATED

@@ -233,16 +233,14 @@ class OrderWork:
     def _new_order(self, payload: Mapping[str, Any], tracked: TrackedEvent) -> OrderWithItems:
         """The order that an event creates, and its items; `payload` is the `order` of the event's payload."""
         total = Decimal(payload["total"])
-        date_of_order = payload.get("externalEventDate")
+        own_date = payload.get("externalEventDate")
         order = Order(
             organization_id=self._organization_id,
             order_id=next(self._order_ids),
             member_id=tracked.member.member_id,
             loyalty_event_id=tracked.loyalty_event_id,
             event_ids=(tracked.loyalty_event_id,),
-            external_event_date=tracked.event.external_event_date
-            if date_of_order is None
-            else instant_of(date_of_order),
+            external_event_date=tracked.event.external_event_date if own_date is None else instant_of(own_date),
             external_id=payload["externalId"],
             custom_attributes=payload.get("customAttributes") or {},
             tags=tuple(payload.get("tags") or ()),

@@ -109,13 +109,11 @@ class Reversals:
     @property
     def _wallet_ids(self) -> set[int]:
         """The wallets between which the transactions of the events moved points."""
-        return {
-            wallet_id
-            for transactions in self._transactions.values()
-            for transaction in transactions.values()
-            for wallet_id in (transaction.from_wallet_id, transaction.to_wallet_id)
-            if wallet_id is not None
-        }
+        wallet_ids: set[int | None] = set()
+        for transactions_of_event in self._transactions.values():
+            for transaction in transactions_of_event.values():
+                wallet_ids |= {transaction.from_wallet_id, transaction.to_wallet_id}
+        return {wallet_id for wallet_id in wallet_ids if wallet_id is not None}
 
     @property
     def counter_keys(self) -> set[CounterKey]:

@@ -41,8 +41,9 @@ class NotSent(Exception):
 def resolve(host: str, port: int) -> Sequence[str]:
     """The addresses of a host, in the machine's order of preference; raises OSError if there are none."""
     address_infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    # The last part is the socket address, which begins with the IP address. A host may have an address several times.
-    return list(dict.fromkeys(str(socket_address[0]) for *_, socket_address in address_infos))
+    ip_addresses = [str(socket_address[0]) for _, _, _, _, socket_address in address_infos]
+    # A host may have an address several times.
+    return list(dict.fromkeys(ip_addresses))
 
 
 @dataclass(frozen=True, slots=True)

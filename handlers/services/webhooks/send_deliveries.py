@@ -210,13 +210,15 @@ def outcome(delivery: ClaimedDelivery, reply: Reply, fraction: float) -> Mapping
 def remove_old_deliveries(engine: Engine, organization_id: int, days: int) -> Iterator[int]:
     """Remove the deliveries of one organization older than `days`; yield their number in each transaction."""
     before = datetime.now(UTC) - timedelta(days=days)
-    after = 0
-
-    def next_batch(db: Connection) -> tuple[int | None, int]:
-        return triggers.remove_old_deliveries(db, organization_id, after, before, _REMOVED_AT_ONCE)
-
-    last_id: int | None = after
+    last_id: int | None = 0
     while last_id is not None:
-        after = last_id
-        last_id, removed_count = transactions.run(engine, next_batch)
-        yield removed_count
+        remove_next = partial(
+            triggers.remove_old_deliveries,
+            organization_id=organization_id,
+            after=last_id,
+            before=before,
+            limit=_REMOVED_AT_ONCE,
+        )
+        removed = transactions.run(engine, remove_next)
+        last_id = removed.last_id
+        yield removed.removed_count
