@@ -80,7 +80,7 @@ def limit_grant(token_grant: Grant, user_grant: Grant) -> Grant:
 
 
 def missing_permissions(grant: Grant, required: Grant) -> list[str]:
-    """The permissions in `required` that `grant` lacks, by their names in requests."""
+    """The permissions in `required` that `grant` lacks, each by its name in requests."""
     permissions = []
     if required.is_system_admin and not grant.is_system_admin:
         permissions.append("isSystemAdmin")

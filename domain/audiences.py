@@ -138,7 +138,7 @@ _CRITERIA: Mapping[str, Callable[[Member], Collection[str]]] = {
 
 
 def _any_of(accepted_values: Collection[str], values_of: Callable[[Member], Collection[str]]) -> MemberPredicate:
-    """A predicate that is true if `values_of` the member includes an accepted value."""
+    """A predicate that is true for members for whom `values_of` returns at least one of the accepted values."""
     accepted = frozenset(accepted_values)
     return lambda member: not accepted.isdisjoint(values_of(member))
 

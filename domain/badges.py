@@ -136,7 +136,7 @@ class BadgeChanges:
     changed_trackings: tuple[BadgeTracking, ...]
 
     def __bool__(self) -> bool:
-        """True if there are changes: each of them comes with a new tracking."""
+        """True if there are changes. Every change adds a tracking."""
         return bool(self.trackings)
 
 
@@ -189,23 +189,23 @@ class BadgeBalances:
         return max(badge.max_amount - self.balance(member_id, badge.badge_id), 0)
 
     def assign(self, grant: BadgeGrant) -> BadgeTracking:
-        """Assign a badge; if the key of the request was used before, return the tracking of that time.
+        """Assign a badge; return its tracking, for a repeated request that of the first request.
 
         Raises KeyReused, MemberInactive, BadgeInactive or BadgeLimit.
         """
         return self._tracking_by_key(grant) or self._change_by(grant, grant.amount)
 
     def unassign(self, grant: BadgeGrant) -> BadgeTracking:
-        """Take a badge away; if the key of the request was used before, return the tracking of that time.
+        """Take a badge away; return its tracking, for a repeated request that of the first request.
 
         Raises KeyReused, MemberInactive, BadgeInactive or InsufficientBadges.
         """
         return self._tracking_by_key(grant) or self._change_by(grant, -grant.amount)
 
     def revert(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int | None = None) -> BadgeTracking:
-        """Revert a registered tracking, less the missing amounts of later reversals that it repays.
+        """Revert a registered tracking; the badge may be inactive. Returns the reversal.
 
-        The badge may be inactive.
+        The reverted amount first repays the missing amounts of later reversals; only the rest changes the balance.
 
         Raises BadgeTrackingReverted, BadgeTrackingNotRevertible, BadgeLimit or InsufficientBadges.
         """
@@ -226,7 +226,10 @@ class BadgeBalances:
         return reversal
 
     def reverse(self, badge_tracking_id: int, badge: Badge, loyalty_event_id: int) -> BadgeTracking:
-        """Revert a tracking of an event as far as possible: take at most the balance, or give up to the maximum."""
+        """Revert a tracking of an event as far as the balance and the maximum of the badge allow.
+
+        The reversal records the rest as its missing amount.
+        """
         tracking = self._trackings[badge_tracking_id]
         balance, remaining = self.balance(tracking.member_id, badge.badge_id), self.remaining(tracking.member_id, badge)
         repayments = self._repayments_of_revert(tracking)
@@ -303,9 +306,9 @@ class BadgeBalances:
             )
 
     def _repayments_of_revert(self, tracking: BadgeTracking) -> dict[int, int]:
-        """How much of its missing amount each later reversal gets if `tracking` is reverted, by the reversal's id.
+        """The parts of the reverted amount that repay missing amounts of later reversals, by the reversal's id.
 
-        The amount of the revert repays missing amounts of the same sign, the oldest first.
+        Only missing amounts with the sign of the reverted amount are repaid, the oldest first.
         """
         repayments: dict[int, int] = {}
         # What is left of the amount of the revert.
@@ -327,9 +330,9 @@ class BadgeBalances:
         loyalty_event_id: int | None,
         missing_amount: int = 0,
     ) -> BadgeTracking:
-        """Add the reversal of a tracking, which changes the balance by `amount`; store what it repays.
+        """Add the reversal of a tracking, which changes the balance by `amount`.
 
-        `repayments` are the amounts by which the missing amounts of later reversals fall, by the reversal's id.
+        `repayments` are subtracted from the missing amounts of later reversals, by the reversal's id.
         """
         for later_id, repayment in repayments.items():
             later = self._trackings[later_id]
@@ -352,7 +355,7 @@ class BadgeBalances:
         return reversal
 
     def _change(self, tracking: BadgeTracking) -> None:
-        """Replace a tracking; unless it is new, its stored row is to be updated."""
+        """Replace a tracking; mark it as changed unless it is new."""
         self._trackings[tracking.badge_tracking_id] = tracking
         if tracking.badge_tracking_id not in self._new_ids:
             self._changed_ids.add(tracking.badge_tracking_id)
@@ -360,7 +363,7 @@ class BadgeBalances:
     def _track(
         self, amount: int, *, system_unique_key: str | None, missing_amount: int = 0, **values: Any
     ) -> BadgeTracking:
-        """Add a new tracking and change the balance; the key of the tracking replaces a missing `system_unique_key`."""
+        """Add a new tracking and change the balance; without a `system_unique_key`, the tracking's own key is used."""
         place = values["member_id"], values["badge_id"]
         total = self._balances.get(place, 0) + amount
         tracking_id, key = self._new_id_and_key()

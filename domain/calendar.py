@@ -159,7 +159,7 @@ def local_time(at: datetime, zone: tzinfo) -> datetime:
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """The moment in UTC; the same local time in UTC if the moment in UTC is outside the calendar."""
+    """The moment in UTC; if that is outside the calendar, the unchanged local time as a time in UTC."""
     return local_time(moment, UTC).replace(tzinfo=UTC)
 
 
@@ -189,9 +189,9 @@ def zone_faults(name: str | None) -> list[FieldFault]:
 
 
 def with_offsets(record: Zoned, names: Iterable[str], default: str) -> Zoned:
-    """The record with its fields `names` as moments with an offset.
+    """The record, in which the moments in the fields `names` have an offset.
 
-    A moment without an offset is local time in the zone `timezone` of the record, or else in `default`.
+    A moment without an offset is local time in the `timezone` of the record, or else in `default`.
     """
     zone_name = record.timezone
     # `zone_faults` reports a name that is no zone.

@@ -93,7 +93,7 @@ def allocate(amount: Decimal, weights: Sequence[Decimal], limits: Sequence[Decim
 
 
 def _round_shares(shares: list[int], exact_shares: Mapping[int, Fraction], total: int) -> None:
-    """Set the shares at the positions of `exact_shares` to these, rounded so that they add up to the total."""
+    """Round the shares at the positions of `exact_shares`, so that all shares add up to the total."""
     for position, share in exact_shares.items():
         shares[position] = int(share)
     by_remainder = sorted(exact_shares, key=lambda position: int(exact_shares[position]) - exact_shares[position])

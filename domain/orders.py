@@ -197,7 +197,7 @@ class OrderHistory:
     def before(
         self, member_id: int, at: datetime, others: Iterable[Order] = (), own_order_id: int | None = None
     ) -> EarlierOrders:
-        """The member's orders before `at`, without the order `own_order_id`; `others` are further orders."""
+        """The member's orders before `at`, including those of `others`, but without the order `own_order_id`."""
         dates = self._dates.get(member_id, ())
         count = bisect_left(dates, at)
         other_dates = [

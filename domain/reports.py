@@ -142,7 +142,7 @@ def _spans_between(bucket_begin: datetime, at: datetime, finer_levels: tuple[tup
 
 
 def _buckets(begin: datetime, end: datetime, level: int) -> int:
-    """The number of buckets of a level in a range of whole buckets."""
+    """The number of buckets of this level from `begin` to `end`, which are both boundaries of buckets."""
     if level in _MONTHS:
         return ((end.year - begin.year) * 12 + end.month - begin.month) // _MONTHS[level]
     return (end - begin) // (_QUARTER_HOUR_LENGTH if level == QUARTER_HOUR else timedelta(days=1))

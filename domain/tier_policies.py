@@ -93,7 +93,7 @@ class TierPolicy:
             yield sum((earning.amount for earning in points.earnings if self._begins(earning.moment) == begin), ZERO)
 
     def changes(self, points: TierPoints, at: datetime) -> Iterator[tuple[datetime, Decimal]]:
-        """Later moments at which the counted points change merely by time, each with the points from then on."""
+        """Later moments at which the counted points change because time passes, each with the points from then on."""
         if not self.has_period:
             return
         steps: dict[datetime, Decimal] = {}

@@ -49,7 +49,7 @@ class TierSchedule:
     policy: TierPolicy = BY_BALANCE
 
     def moves_by_period(self) -> bool:
-        """True if points of a period move members, so that earlier earnings matter."""
+        """True if tiers depend on the points of a period, so that earlier earnings have to be read."""
         return self.moves_members and self.policy.has_period and self.ledger_account_id is not None
 
     def counted_points(self, points: Points, at: datetime) -> Decimal:
@@ -77,7 +77,7 @@ class TierSchedule:
         return HeldTier(tier_id, is_manual=tier_id != id_by_points, expires_at=end, floor=floor)
 
     def _changes(self, points: Points, at: datetime, floor: TierFloor | None) -> Iterator[tuple[datetime, int | None]]:
-        """Later moments at which the member's tier may change merely by time, each with the tier from then on."""
+        """Later moments at which the tier may change because time passes, each with the tier from then on."""
         changes_by_points: Iterable[tuple[datetime, int | None]] = ()
         if self.ledger_account_id is not None and self.policy.has_period:
             changes = self.policy.changes(points(self.ledger_account_id), at)

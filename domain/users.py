@@ -152,5 +152,5 @@ def require_rank(grant: Grant, target: Grant) -> None:
 
 
 def grant_of_groups(groups: Sequence[PermissionGroup], excluded_keys: Collection[str] = ()) -> Grant:
-    """The permissions that all groups give together, except the groups with `excluded_keys`."""
+    """The union of the permissions of all groups, except the groups with `excluded_keys`."""
     return merge_grants(group.grant for group in groups if group.permission_group_key not in excluded_keys)

@@ -73,7 +73,7 @@ class LimitBudget:
         return self._exhausted_before[campaign_id]
 
     def date_within_cooldown(self, campaign: CompiledCampaign) -> datetime | None:
-        """The date of another event within the cooldown on which the campaign had an effect; None if there is none."""
+        """The date of another event on which the campaign had an effect, within its cooldown; None if there is none."""
         if campaign.cooldown is None:
             return None
         campaign_id = campaign.record.campaign_id

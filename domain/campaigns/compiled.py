@@ -372,7 +372,7 @@ class EvaluationPlans:
         return plan
 
     def restrict_to(self, campaign_keys: Collection[str]) -> EvaluationPlans:
-        """The plans with only the campaigns that have these keys."""
+        """The plans of only those campaigns that have these keys."""
         requested_keys = set(campaign_keys)
         return EvaluationPlans(
             campaign for campaign in self.campaigns if campaign.record.campaign_key in requested_keys

@@ -58,7 +58,7 @@ class CounterKey:
 
 
 def location_key(code: str | None) -> str:
-    """The `location` of a counter of the location with this code, or of orders that name none."""
+    """The `location` of a counter of the location with this code; None is for orders without a location."""
     return _LOCATION_PREFIX + (code or "")
 
 
@@ -79,7 +79,7 @@ class Ceiling:
     alerts: Mapping[str, Decimal] = field(default_factory=dict)
 
     def next_amount(self, reported_alerts: Iterable[str]) -> Decimal:
-        """The smallest of the amounts, without the amounts of the alerts that have been reported."""
+        """The smallest of the limit and the amounts of alerts that have not been reported yet."""
         reported_names = frozenset(reported_alerts)
         return min([self.limit, *(amount for name, amount in self.alerts.items() if name not in reported_names)])
 

@@ -177,9 +177,10 @@ class Evaluator:
         return False
 
     def _check_rule(self, campaign: CompiledCampaign, action: CompiledAction) -> bool:
-        """Return whether the rule of an action holds; then close its group, if only the first of the group applies.
+        """Return whether the rule of an action holds.
 
-        By the action's settings, a rule that is false or fails ends the campaign.
+        If it does, and only the first action of its group applies, the group is closed. A rule that is false or fails
+        ends the campaign if the action is set to do so.
         """
         record, stacking = action.record, action.stacking
         self._budget.zone = campaign.zone

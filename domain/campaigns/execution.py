@@ -152,7 +152,10 @@ class EffectRunner:
         return self._perform(effect, effect.params)
 
     def _perform(self, effect: ComputedEffect, params: Mapping[str, Any]) -> EffectResult:
-        """Let its executor execute an effect, unless the event is only authorized and no bid is tried."""
+        """Let the executor of an effect execute it.
+
+        An event that is only authorized executes no effects, except to try a bid.
+        """
         if self._is_authorized_only and not self._is_trying:
             return EffectResult(AUTHORIZED, error=None)
         try:
@@ -222,7 +225,7 @@ class EffectRunner:
     def refusal_of(
         self, campaign: CompiledCampaign, effects: Sequence[ComputedEffect], won_items: WonItems | None = None
     ) -> tuple[CooldownActive | LimitReached, Reason] | None:
-        """The refusal of an action by the cooldown or a limit of its campaign, and its explanation; None if allowed."""
+        """The refusal of an action by its campaign's cooldown or limits, with its explanation; None if allowed."""
         if not campaign.limits and campaign.cooldown is None:
             return None
         event_date = self._limit_budget.date_within_cooldown(campaign)
@@ -250,7 +253,7 @@ class EffectRunner:
     def _uses(
         self, campaign: CompiledCampaign, effects: Sequence[ComputedEffect], won_items: WonItems | None
     ) -> list[LimitUse]:
-        """The uses of limits that the effects of an action would have without limits."""
+        """What the effects of an action would count against limits, if no limit cut them."""
         uses: list[LimitUse] = []
         discounts: list[Discount] = []
         basket = self._event.basket

@@ -138,7 +138,10 @@ class PointEffects:
     def _qualifying(
         self, account: LedgerAccount, params: Mapping[str, Any], granted_amount: Decimal, amount: Decimal
     ) -> Decimal | None:
-        """The qualifying points of a mint, cut in proportion to its amount; None if the amount itself qualifies."""
+        """The qualifying points of a mint of `amount` that limits cut to `granted_amount`.
+
+        None if all points of the mint qualify.
+        """
         qualifying = params.get("qualifyingAmount")
         if qualifying is None:
             return None

@@ -94,16 +94,16 @@ class Reevaluation:
     counts: dict[int, Extent] = field(default_factory=dict)
 
     def extents_of(self, number: int | None, default: Extent) -> tuple[Extent, Extent]:
-        """The extents to which a transaction and its qualifying points are reversed; `default` if not re-evaluated.
+        """The shares of a transaction and of its qualifying points that are reversed.
 
-        `number` is None for a transaction that no effect has posted.
+        They are `default` unless the transaction was re-evaluated; `number` is None if no effect has posted it.
         """
         if number is None:
             return default, default
         return self.points.get(number, default), self.qualifying.get(number, default)
 
     def add(self, grant: EffectGrant, amount: Decimal, qualifying: Decimal | None) -> None:
-        """Add the extents by which a grant exceeds the `amount` and the `qualifying` points that it would have now."""
+        """Record which share of a grant exceeds the `amount` and the `qualifying` points that it would have now."""
         extent = _excess(grant.amount, amount)
         self.counts.update(dict.fromkeys(range(grant.from_count, grant.to_count), extent))
         if grant.transaction_number is not None:
@@ -129,7 +129,7 @@ def reevaluate(
     functions: Mapping[str, Any],
     deadline: Deadline,
 ) -> Reevaluation:
-    """Evaluate again the actions that granted something, on the rest of an order, in their original sequence.
+    """Evaluate the actions that granted something again, in their original order, on the rest of an order.
 
     `facts` are the facts of the event, with the rest of the order as variables and basket. `item_positions` has for
     each remaining item its position in the original order.

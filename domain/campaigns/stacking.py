@@ -136,9 +136,10 @@ def _winner(stacking: Stacking, worths: Mapping[int, Decimal]) -> int:
 
 
 def _winner_over(bid: Bid, won_items: Mapping[int, Collection[int] | None]) -> int:
-    """The position of the winner that is reported to have beaten `bid`.
+    """The position of the winner that the report names as the one that has beaten `bid`.
 
-    It won the item on which `bid` has the largest discount; if `bid` discounts none of the items, it is the first.
+    It is the winner of the item on which `bid` has the largest discount, or the first winner if `bid` discounts no
+    item.
     """
 
     def lost_discount(position: int) -> Decimal:

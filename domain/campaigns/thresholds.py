@@ -76,7 +76,7 @@ def _threshold(part: Node, variable: str) -> TotalThreshold | None:
 
 
 def _readings(part: Node) -> Iterator[tuple[str, Node, Node]]:
-    """Yield a comparison as its sign and its two sides, and then with the sides swapped; nothing for other parts."""
+    """Yield a comparison twice, as (sign, left, right), also with the sides swapped; yield nothing for other parts."""
     if isinstance(part, FunctionCall) and is_operator(part) and len(part.args) == 2:
         left, right = part.args
         yield part.function, left, right

@@ -79,7 +79,7 @@ class Cost(NamedTuple):
         return self.per_value * values + self.per_byte * size
 
     def as_inner_cost(self) -> Cost:
-        """The same cost for the surrounding schema, where all values that this schema checks are inner values."""
+        """The same cost for the surrounding schema, to which all values that this schema checks are inner values."""
         per_byte = max(self.here_per_byte, self.inner_per_byte)
         return Cost(
             self.evaluations,

@@ -61,10 +61,10 @@ def schemas_of_same_value(pointer: str, schemas: Schemas) -> list[str]:
 
 
 def schemas_of_parts(pointer: str, schemas: Schemas) -> list[str]:
-    """The schemas of `items`, `additionalProperties`, `patternProperties` and the like of the schema at `pointer`.
+    """The schemas that check parts of the value that the schema at `pointer` checks.
 
-    These schemas check parts of the value that the schema at `pointer` checks, and several may check the same part.
-    `schema_groups_of_parts` has the schemas of `properties` and `prefixItems`.
+    These are the schemas of `items`, `additionalProperties`, `patternProperties` and the like: several of them may
+    check the same part. `schema_groups_of_parts` has the others.
     """
     schema = schemas[pointer]
     if not isinstance(schema, dict):
@@ -75,9 +75,9 @@ def schemas_of_parts(pointer: str, schemas: Schemas) -> list[str]:
 
 
 def schema_groups_of_parts(pointer: str, schemas: Schemas) -> Iterator[list[str]]:
-    """The schemas of `properties` in the schema at `pointer`, and the schemas of `prefixItems`, each as one group.
+    """The schemas of `properties` as one group, and those of `prefixItems` as another, of the schema at `pointer`.
 
-    The schemas of a group check parts of the value that the schema at `pointer` checks, each another part.
+    The schemas of a group check different parts of the value that the schema at `pointer` checks.
     """
     schema = schemas[pointer]
     if isinstance(schema, dict):

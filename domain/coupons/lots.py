@@ -81,7 +81,10 @@ class CouponLot:
         return replace(self, amount_used=self._used_amount_at(remaining), remaining_value=remaining, updated_at=at)
 
     def after_reverted_assignment(self, amount: Decimal, at: datetime, *, owed_amount: Decimal = ZERO) -> CouponLot:
-        """The lot after a reversal of `amount` of the assignment; `owed_amount` is taken when its use is reverted."""
+        """The lot after `amount` of the assignment was reversed.
+
+        `owed_amount` of it is used: it is taken when that use is reverted.
+        """
         lot_after = replace(self, amount=self.amount - amount, amount_owed=owed_amount, updated_at=at)
         return lot_after._within_its_value(self.remaining_value)
 
@@ -187,9 +190,9 @@ class LotReading:
         self._limits: dict[LotRange, int] = {}
 
     def precedes_unread_lots(self, member_id: int, lot_range: LotRange, lot: CouponLot | None) -> bool:
-        """True if `lot`, the first usable lot read so far, precedes all unread lots in the order of use.
+        """True if `lot`, the first usable one of those read, is used before all lots that are not read yet.
 
-        If no lot read so far is usable (`lot` is None), it is true once all lots are read.
+        If none of them is usable (`lot` is None), it is true once all lots are read.
         """
         place = lot_range, member_id
         if place in self._complete:
@@ -234,7 +237,7 @@ def zone_of(book: BookTerms, zone: tzinfo) -> tzinfo:
 
 
 def period_starts(book: BookTerms, at: datetime, zone: tzinfo) -> tuple[datetime | None, datetime | None]:
-    """The starts of the periods of uses and of discounts; None if the book has no such limit.
+    """The moments at which the present periods of uses and of discounts began; None for a limit that the book lacks.
 
     `zone` is the organization's, for books without a time zone of their own.
     """

@@ -305,7 +305,7 @@ class CouponService:
         return usage
 
     def _lot_of(self, usage: CouponUsage) -> CouponLot | None:
-        """The lot of the usage; None for a use that, after a forced reversal, is not covered by an assignment."""
+        """The lot of the usage; None for a use whose assignment was reversed by force."""
         return None if usage.coupon_lot_id is None else self._state.lots[usage.coupon_lot_id]
 
     def _revert_use(

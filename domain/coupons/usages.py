@@ -88,7 +88,7 @@ class MemberCoupon:
 
     @classmethod
     def of_nothing(cls, member_id: int, coupon: Coupon, at: datetime) -> MemberCoupon:
-        """The sums of a member who has nothing of a coupon."""
+        """The sums of a member who has not been assigned the coupon: all zero."""
         return cls(
             organization_id=coupon.organization_id,
             member_coupon_id=0,

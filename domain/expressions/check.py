@@ -169,7 +169,7 @@ class _Checker:
         return DYN if target == DYN else self.add_fault(node, f"{_with_article(target)} has no fields")
 
     def common(self, nodes: Iterable[Node], scope: Mapping[str, Type], what: str) -> Type:
-        """The common type of all nodes, or dyn with a warning; `what` is the warning's word for the nodes."""
+        """The common type of all nodes; if they have none, dyn, with a warning that calls the nodes `what`."""
         common_type: Type | None = None
         for node in nodes:
             node_type = self.find_type(node, scope)

@@ -243,7 +243,10 @@ class _Generator:
         return self.call_with_budget(contains, code, self.expression(values, scope))
 
     def constant_items(self, node: Node) -> frozenset[Any] | tuple[Any, ...] | None:
-        """The values of a list literal of constants of one plain type, strings as a set; None for other nodes."""
+        """The values of a list literal whose items are constants of one type without parts; None for other nodes.
+
+        The values are in a set if they are strings.
+        """
         kind = self.analysis.type_of(node)
         if not isinstance(node, ListLiteral) or not isinstance(kind, ListOf) or not is_plain(kind.element):
             return None

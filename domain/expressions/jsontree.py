@@ -69,8 +69,8 @@ class _Writer:
     def write_fields(self, node: Node) -> dict[str, Any]:
         """Write the kind and the fields of the node.
 
-        `written_parts` has the parts of the node in the order of the text, which is the order of the fields in
-        `_NODES`. So the next parts are always those of the next field.
+        The parts of the node are written in the order of the text, which is that of its fields: each field takes the
+        next of the `written_parts`.
         """
         if isinstance(node, Constant):
             return _constant(node)

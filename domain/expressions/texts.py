@@ -76,7 +76,7 @@ def _charge_characters(budget: Budget, characters: int) -> None:
 
 
 def _charge_search(budget: Budget, text: str, part: str) -> None:
-    """Charge for a search at its worst: the product of both lengths, or only the text's where Python's is linear."""
+    """Charge for a search at its worst: the product of both lengths, or the text's where Python's is linear."""
     size, part_size = len(text), len(part)
     # From these lengths on, the search of Python is linear.
     is_linear = size >= 30_000 or (size >= 2_500 and part_size >= 100)

@@ -51,5 +51,5 @@ def source_of(record_key: str, member_id: int) -> str:
 
 
 def balance_keys(source: str, digest: bytes, count: int) -> list[str]:
-    """The keys of the rows of a balance; `digest` covers the contents of all of them."""
+    """The keys of the `count` rows of a balance; they contain the `digest` of the contents of all these rows."""
     return [f"{source}-{digest.hex()[:_DIGEST_LENGTH]}-{number}" for number in range(1, count + 1)]

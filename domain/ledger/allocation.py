@@ -99,7 +99,7 @@ class Allocator:
         return uses
 
     def _note_clawback(self, ledger_transaction_id: int, move: TakeLots, uses: tuple[LotUse, ...]) -> None:
-        """Note that a move clawed back points of the transaction `first_transaction_id`, by these uses of lots."""
+        """Record that a move has clawed back points of the mint `first_transaction_id`, taking them from these lots."""
         pair = (move.wallet_id, move.ledger_account_id)
         own_lot_ids = frozenset(
             lot_id
@@ -132,7 +132,7 @@ class Allocator:
         pieces: Sequence[LotUse],
         amount: Decimal,
     ) -> None:
-        """Create lots from the pieces that expire last, `amount` in total; the others repay the receiver's debt."""
+        """Create lots of `amount` in total, from the pieces that expire last; the other pieces repay debt."""
         total = sum((piece.amount for piece in pieces), ZERO)
         _, given_uses = split_uses(pieces, total - amount)
         for piece in given_uses:

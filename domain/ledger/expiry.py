@@ -37,9 +37,10 @@ class ExpiryCalendar:
         return later if rounding == NO_ROUNDING else self._end_of_unit(later, MONTHS_OF_UNIT[rounding])
 
     def start_of_unit(self, moment: datetime, rounding: str) -> datetime:
-        """The start of the unit `rounding` that contains `moment`; `moment` itself without rounding.
+        """The start of the calendar unit `rounding` that contains `moment`; without rounding, `moment` itself.
 
-        Unrounded expiries before this start are in earlier units, so once rounded, they are at or before `moment`.
+        Expiries are rounded to the end of their unit. Those of earlier units, which end before this start, are over by
+        `moment`.
         """
         if rounding == NO_ROUNDING:
             return moment

@@ -102,7 +102,7 @@ class ExpiringAmount:
 def amounts_between(
     lots: Iterable[tuple[int, datetime, Decimal]], begin: datetime, end: datetime
 ) -> dict[int, ExpiringAmount]:
-    """The sum that expires of each wallet from `begin` on and before `end`, with its first expiry; by wallet id.
+    """The points of each wallet that expire from `begin` on and before `end`, by wallet id.
 
     `lots` are (wallet id, expiry, amount).
     """

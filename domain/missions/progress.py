@@ -93,9 +93,9 @@ class Progress:
         return replace(self, counted=times_achieved * self.goal + count_since, times_achieved=times_achieved)
 
     def with_positive_count(self) -> Progress:
-        """The same progress towards a goal with which the count of a member with achievements is positive.
+        """The same progress, towards the present goal or a higher one, with a positive count.
 
-        It is the present goal, or if achievements lack all counts that they need, a higher one.
+        A higher goal is needed if achievements were reversed so far that they lack all counts that they need.
         """
         if self.counted > 0 or not self.times_achieved:
             return self

@@ -118,7 +118,7 @@ class MissionProgressState:
         return max(0, remaining)
 
     def count(self, mission: Mission, amount: int, cause: ProgressCause) -> Advance:
-        """Count `amount` for the member, as far as the limits allow; a count of zero leaves no tracking."""
+        """Count up to `amount` for the member, as the limits allow; only a positive count leaves a tracking."""
         member_mission = (cause.member_id, mission.mission_id)
         before = self.progress(cause.member_id, mission)
         advance = before.progress.advance(amount, self.remaining_achievements(cause.member_id, mission, cause.at))

@@ -126,7 +126,7 @@ _SENTENCES: Mapping[str, str] = {
 
 
 def _effect(effect: Mapping[str, Any]) -> dict[str, Any]:
-    """The effect in the details of the row; `amount` is None if it has no amount."""
+    """The effect as the details of the row show it; `amount` is None if it has none."""
     amounts = [param.get("value") for param in effect.get("params", ()) if param.get("id") == "amount"]
     return {
         "campaignId": effect["campaignId"],

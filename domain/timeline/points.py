@@ -230,7 +230,10 @@ def sources_of_event(
 
 
 def _in_order(ids: Mapping[int, int], sources: Sequence[Source], nameless: Source) -> dict[int, Source]:
-    """The sources of transactions, whose ids are given by position; all `nameless` if the numbers differ."""
+    """The sources by transaction id: the transaction with the lowest position has the first source, and so on.
+
+    If the numbers of transactions and sources differ, each transaction has the source `nameless`.
+    """
     if len(sources) != len(ids):
         return dict.fromkeys(ids.values(), nameless)
     return {ids[position]: source for position, source in zip(sorted(ids), sources, strict=True)}

@@ -154,7 +154,7 @@ class Balances(UndoableState, ABC):
         return is_activity
 
     def _keep_idle_period(self, account: LedgerAccount, wallet_id: int, arrived_at: datetime | None = None) -> None:
-        """Keep the idle period of a balance, which a movement that is no activity must not prolong.
+        """Keep the idle period of a balance, which must not be prolonged by a movement that is no activity.
 
         If points arrive at `arrived_at`, a new period begins if the last one has ended by then, or if none has begun.
         """

@@ -8,7 +8,7 @@ _SHARE_DIGITS = Decimal("0.000001")
 
 
 def prorate(fiat: Decimal, part: Decimal, whole: Decimal) -> Decimal:
-    """The share of a fiat value that belongs to `part` of `whole`, to six digits."""
+    """The part of a fiat value that belongs to `part` of `whole` points, to six digits."""
     if part == whole:
         return fiat
     return EXACT.divide(EXACT.multiply(fiat, part), whole).quantize(_SHARE_DIGITS, context=EXACT)

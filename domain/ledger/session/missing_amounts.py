@@ -99,7 +99,7 @@ class MissingAmounts(Movements):
         return self._missing.get(transaction.ledger_transaction_id, transaction.missing)
 
     def parts_of(self, step: Posting | Capture) -> list[Posting]:
-        """The partial reverts of mints that clawed back points which the revert or capture `step` had returned."""
+        """The reverts, in part, of mints that clawed back points which `step`, a revert or capture, had returned."""
         parts = (posting for posting in self.steps if isinstance(posting, Posting) and posting.reverts is not None)
         return [part for part in parts if part.part_of is step]
 
