@@ -125,12 +125,10 @@ def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
     existing_members = MEMBERS.find_all(call.db, organization_id, member_id=ids)
     by_id = {member.member_id: member for member in existing_members}
     found_members = [by_id[member_id] for member_id in ids if member_id in by_id]
-    records: list[Any] = []
     # Tiers may depend on balances: a member can have hundreds of them.
-    for first in range(0, len(found_members), _VIEWED_AT_ONCE):
-        records += view_members(call, found_members[first : first + _VIEWED_AT_ONCE])
+    groups = (found_members[first : first + _VIEWED_AT_ONCE] for first in range(0, len(found_members), _VIEWED_AT_ONCE))
     return {
-        "members": records,
+        "members": [record for group in groups for record in view_members(call, group)],
         "not_found": [member_id for member_id in ids if member_id not in by_id],
     }
 

@@ -67,7 +67,7 @@ def find_next_wallets(db: Connection, extension: ExpiryExtension, limit: int, ma
     """
     values = (extension.organization_id, extension.ledger_account_id, extension.after_wallet_id, max_lots + 1)
     rows = fetch_rows(db, _WALLETS, values)
-    wallet_ids = list(dict.fromkeys(row[0] for row in rows))
+    wallet_ids = list(dict.fromkeys(wallet_id for (wallet_id,) in rows))
     if len(rows) > max_lots:
         # Not all lots of the last wallet were read.
         wallet_ids = wallet_ids[:-1] or wallet_ids

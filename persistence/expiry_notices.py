@@ -119,7 +119,7 @@ def find_next_wallets(
         "after": after,
         "limit": limit,
     }
-    return [row[0] for row in fetch_rows(db, _WALLETS, parameters)]
+    return [wallet_id for (wallet_id,) in fetch_rows(db, _WALLETS, parameters)]
 
 
 def find_amounts(

@@ -25,8 +25,9 @@ WHERE organization_id = %s AND from_wallet_id = ANY(%s::bigint[]) AND status = {
 def find_timed_holds(
     db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime
 ) -> dict[int, int]:
-    """The transactions that hold points of these wallets at `now` until a set time: their account ids, by their ids."""
-    return {row[0]: row[1] for row in fetch_rows(db, _TIMED_HOLDS, (organization_id, list(wallet_ids), now))}
+    """The transactions that hold points of these wallets at `now` until a set time: account id by transaction id."""
+    rows = fetch_rows(db, _TIMED_HOLDS, (organization_id, list(wallet_ids), now))
+    return dict(rows)
 
 
 def find_hold_states(

@@ -157,8 +157,11 @@ class Sorting:
             return [[self._beyond(keys, values), *self._beyond_by_twin(values[0])]]
         if values[0] is None:
             return [[self.by.is_(None), self._beyond(keys[1:], values[1:])]]
-        # Read one after the other, both parts are found by an index; combined by OR, neither is.
-        return [[self._beyond(keys, values)], *([[self.by.is_(None)]] if self._has_nulls else [])]
+        # Rows without a value of `by` come last. An index finds each section, but not both combined by OR.
+        sections = [[self._beyond(keys, values)]]
+        if self._has_nulls:
+            sections.append([self.by.is_(None)])
+        return sections
 
     def _beyond(self, keys: Sequence[Any], values: Sequence[Any]) -> Any:
         """The condition on rows after the row with these values; only the value of `within` may be None.

@@ -296,7 +296,7 @@ def find_next_wallets_due(
     due = (organization_id, after, now, limit)
     rows = policy_rows(policies, now, now)
     idle = (as_json(rows), organization_id, after, organization_id, now, limit)
-    wallets = {row[0] for row in db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, *due, *idle, limit))}
+    wallets = set(db.exec_driver_sql(_NEXT_WALLETS, (*due, *due, *due, *idle, limit)).scalars())
     # Months differ in length: idle periods that began between the two bounds may have ended or not.
     uncertain_policies = [row for row in rows if row["since"] < row["until"]]
     if uncertain_policies:
@@ -350,5 +350,4 @@ def find_first_due(db: Connection, organization: Organization, after: datetime, 
 def find_due_accounts(db: Connection, organization_id: int, wallet_ids: Collection[int], now: datetime) -> set[int]:
     """The accounts in which these wallets have lots that have expired, mints that are due, or holds that have ended."""
     due = (organization_id, now, list(wallet_ids))
-    rows = db.exec_driver_sql(_DUE_ACCOUNTS, (*due, *due, *due))
-    return {row[0] for row in rows}
+    return set(db.exec_driver_sql(_DUE_ACCOUNTS, (*due, *due, *due)).scalars())

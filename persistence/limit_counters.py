@@ -108,7 +108,7 @@ class _LockedRow(NamedTuple):
 def read(db: Connection, organization_id: int, keys: Collection[CounterKey]) -> dict[CounterKey, Decimal]:
     """Read the values of counters, without locks; counters of zero may be left out."""
     rows = fetch_rows(db, _READ, (as_json(list(keys)), organization_id)) if keys else []
-    return {CounterKey(*row[:_WIDTH]): row[_WIDTH] for row in rows}
+    return {CounterKey(*fields): amount for *fields, amount in rows}
 
 
 def find_of_members(
@@ -120,7 +120,7 @@ def find_of_members(
 ) -> dict[CounterKey, Decimal]:
     """The values of the counters of these members, in these campaigns and in periods that start on these days."""
     values = (organization_id, list(member_ids), list(campaign_ids), list(period_starts))
-    return {CounterKey(*row[:_WIDTH]): row[_WIDTH] for row in fetch_rows(db, _OF_MEMBERS, values)}
+    return {CounterKey(*fields): amount for *fields, amount in fetch_rows(db, _OF_MEMBERS, values)}
 
 
 def lock(

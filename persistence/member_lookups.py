@@ -210,7 +210,7 @@ def find_members(
         if lock:
             defer(db, statement, (organization_id, *values))
         return _read_members(db, organization_id, condition, values, has_awaited_events)
-    locked_wallets = {row[0] for row in fetch_rows(db, statement, (organization_id, *values))}
+    locked_wallets = {wallet_id for (wallet_id,) in fetch_rows(db, statement, (organization_id, *values))}
     matches = _read_members(db, organization_id, condition, values, has_awaited_events)
     unlocked_ids = [match.member.member_id for match in matches if match.member.wallet_id not in locked_wallets]
     if not unlocked_ids:

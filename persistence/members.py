@@ -163,7 +163,7 @@ class TakenIds(NamedTuple):
 def find_taken_ids(
     db: Connection, organization_id: int, loyalty_member_ids: Collection[str], public_ids: Collection[str]
 ) -> TakenIds:
-    """Those of these ids that members already have."""
+    """The ids, among these, that members already have."""
     parameters = (organization_id, list(loyalty_member_ids), organization_id, list(public_ids))
     [(taken_ids, taken_public_ids)] = fetch_rows(db, _TAKEN, parameters)
     return TakenIds(set(taken_ids), set(taken_public_ids))

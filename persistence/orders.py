@@ -97,9 +97,8 @@ def find_with_payment(db: Connection, order: Order, points_payment_key: str) -> 
 
 def find_external_ids_in_use(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[str]:
     """The `external_ids` that no new order can have; orders that a job is still erasing do not keep theirs."""
-    return {
-        row[0] for row in fetch_rows(db, _EXTERNAL_IDS_IN_USE, (organization_id, list(external_ids), organization_id))
-    }
+    rows = fetch_rows(db, _EXTERNAL_IDS_IN_USE, (organization_id, list(external_ids), organization_id))
+    return {external_id for (external_id,) in rows}
 
 
 def free_external_ids(db: Connection, organization_id: int, external_ids: Collection[str]) -> None:

@@ -79,7 +79,7 @@ def lock_customers(db: Connection, organization_id: int, names: Collection[str])
 
 def find_payments(db: Connection, organization_id: int, payment_ids: Collection[str]) -> set[str]:
     """The ids, among these, with which a payment was reported before."""
-    return {row[0] for row in fetch_rows(db, _PAYMENTS, (organization_id, list(payment_ids)))}
+    return {payment_id for (payment_id,) in fetch_rows(db, _PAYMENTS, (organization_id, list(payment_ids)))}
 
 
 class PaymentClaim(NamedTuple):

@@ -120,7 +120,8 @@ def find_active_transactions(
 ) -> dict[int, dict[str, StoredTransaction]]:
     """The transactions of these events that can be reverted, newest first, by event id and by systemUniqueKey."""
     rows = fetch_rows(db, _ACTIVE_TRANSACTIONS, (organization_id, list(event_ids), organization_id))
-    transactions_by_id = posting.find_stored(db, organization_id, [row[0] for row in rows])
+    ids = [transaction_id for transaction_id, _, _ in rows]
+    transactions_by_id = posting.find_stored(db, organization_id, ids)
     by_event: dict[int, dict[str, StoredTransaction]] = {}
     for transaction_id, event_id, key in rows:
         by_event.setdefault(event_id, {})[key] = transactions_by_id[transaction_id]

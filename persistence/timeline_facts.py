@@ -196,7 +196,8 @@ def find_facts(db: Connection, member: Member, facts_name: str, ids: Collection[
     """The facts of timeline rows with these ids, by id; `facts_name`, a key of `_FACTS`, is the kind of the rows."""
     fact, _ = _FACTS[facts_name]
     values = {"o": member.organization_id, "m": member.member_id, "w": member.wallet_id, "ids": list(ids)}
-    return {row[0]: fact(*row) for row in db.execute(_QUERIES[facts_name], values)}
+    # The first column of each query is the id of the row.
+    return {id_: fact(id_, *columns) for id_, *columns in db.execute(_QUERIES[facts_name], values)}
 
 
 # The transactions of events, with the keys from which their source can be found.

@@ -253,7 +253,7 @@ class EffectRunner:
     def _uses(
         self, campaign: CompiledCampaign, effects: Sequence[ComputedEffect], won_items: WonItems | None
     ) -> list[LimitUse]:
-        """What the effects of an action would count against limits, if no limit cut them."""
+        """The counts on limits that the effects of an action would have, if no limit cut them."""
         uses: list[LimitUse] = []
         discounts: list[Discount] = []
         basket = self._event.basket

@@ -43,11 +43,12 @@ def unknown_matchers(sources: Sources, matcher_keys: Collection[str]) -> list[Fi
     faults = []
     for pointer, node in sources:
         for call in _calls_of_matches(node):
-            key = call.args[1] if len(call.args) > 1 else None
-            if isinstance(key, Constant) and key.value not in matcher_keys:
-                detail = f"{name_at(pointer)} names the matcher {key.value}, which does not exist."
-                detail += did_you_mean(str(key.value), matcher_keys)
-                faults.append(FieldFault(detail, pointer, code="unknown-matcher", start=key.start, end=key.end))
+            # The second argument, if there is one.
+            for key in call.args[1:2]:
+                if isinstance(key, Constant) and key.value not in matcher_keys:
+                    detail = f"{name_at(pointer)} names the matcher {key.value}, which does not exist."
+                    detail += did_you_mean(str(key.value), matcher_keys)
+                    faults.append(FieldFault(detail, pointer, code="unknown-matcher", start=key.start, end=key.end))
     return faults
 
 

@@ -106,7 +106,8 @@ class _Builder(Transformer[Token, Node]):
 
     def conditional(self, children: list[Any]) -> Node:
         """The node of `condition ? a : b`."""
-        return _node(FunctionCall, children, function="?:", args=tuple(children[0:5:2]))
+        condition, _mark, true_result, _colon, false_result = children
+        return _node(FunctionCall, children, function="?:", args=(condition, true_result, false_result))
 
     def chain(self, children: list[Any]) -> Node:
         """The node of operands that one operator joins, such as `a && b && c`."""
@@ -114,7 +115,8 @@ class _Builder(Transformer[Token, Node]):
 
     def binary(self, children: list[Any]) -> Node:
         """The node of an operator between two operands."""
-        return _node(FunctionCall, children, function=str(children[1]), args=(children[0], children[2]))
+        left, operator, right = children
+        return _node(FunctionCall, children, function=str(operator), args=(left, right))
 
     def unary(self, children: list[Any]) -> Node:
         """The node of `!` or `-` before an operand; a minus before a number gives a negative literal."""
@@ -128,11 +130,13 @@ class _Builder(Transformer[Token, Node]):
 
     def select(self, children: list[Any]) -> Node:
         """The node of `target.field`."""
-        return _node(Select, children, target=children[0], field=str(children[2]).strip("`"))
+        target, _dot, field = children
+        return _node(Select, children, target=target, field=str(field).strip("`"))
 
     def index(self, children: list[Any]) -> Node:
         """The node of `target[index]`."""
-        return _node(FunctionCall, children, function="[]", args=(children[0], children[2]))
+        target, _bracket, index, _ = children
+        return _node(FunctionCall, children, function="[]", args=(target, index))
 
     def method(self, children: list[Any]) -> Node:
         """The node of `target.name(...)`: a macro or the call of a method."""
@@ -161,8 +165,9 @@ class _Builder(Transformer[Token, Node]):
 
     def parenthesized(self, children: list[Any]) -> Node:
         """The node in the parentheses, with one more pair of them."""
-        inner: Node = children[1]
-        return replace(inner, parens=inner.parens + 1, start=children[0].start_pos, end=children[2].end_pos)
+        opening, inner, closing = children
+        node: Node = inner
+        return replace(node, parens=node.parens + 1, start=opening.start_pos, end=closing.end_pos)
 
     def list_literal(self, children: list[Any]) -> Node:
         return _node(ListLiteral, children, items=_arguments(children[1:]))
@@ -180,18 +185,21 @@ class _Builder(Transformer[Token, Node]):
 
     def entry(self, children: list[Any]) -> Any:
         """The key and the value of an entry of a map."""
-        return children[0], children[2]
+        key, _colon, value = children
+        return key, value
 
     def integer(self, children: list[Any]) -> Node:
-        token = children[0]
+        [token] = children
         value = 2**63 if _is_magnitude_of_min_int(token) else read_int(token, token.start_pos)
         return _constant(token, "int", value)
 
     def decimal(self, children: list[Any]) -> Node:
-        return _constant(children[0], "decimal", read_decimal(children[0], children[0].start_pos))
+        [token] = children
+        return _constant(token, "decimal", read_decimal(token, token.start_pos))
 
     def string(self, children: list[Any]) -> Node:
-        return _constant(children[0], "string", read_string(children[0], children[0].start_pos))
+        [token] = children
+        return _constant(token, "string", read_string(token, token.start_pos))
 
     def word(self, children: list[Any]) -> Node:
         """The node of `true`, `false` or `null`."""
@@ -211,8 +219,9 @@ def _is_magnitude_of_min_int(token: str) -> bool:
 
 
 def _arguments(rest: list[Any]) -> tuple[Node, ...]:
-    """The nodes of the list of arguments among the children, which is absent in `f()`."""
-    return tuple(next((part for part in rest if isinstance(part, list)), ()))
+    """The nodes of the list of arguments among the children `rest`; none for `f()`, which has no such list."""
+    lists = [part for part in rest if isinstance(part, list)]
+    return tuple(lists[0]) if lists else ()
 
 
 def _macro(children: list[Any], target: Node, name: Token, args: tuple[Node, ...]) -> Node:

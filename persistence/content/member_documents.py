@@ -72,15 +72,17 @@ def find_page(
 def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnElement[bool]]:
     """The conditions that the viewer can see a version. One is that it has the best locale for the viewer."""
     begin, end, audiences = documents.c.from_date, documents.c.to_date, documents.c.audience_keys
-    is_for_all = func.cardinality(audiences) == 0
-    keys = cast(list(viewer.audience_keys), audiences.type)
+    is_for_viewer = func.cardinality(audiences) == 0
+    if viewer.audience_keys:
+        viewer_keys = cast(list(viewer.audience_keys), audiences.type)
+        is_for_viewer = or_(is_for_viewer, audiences.bool_op("&&")(viewer_keys))
     conditions = [
         *within(collection),
         documents.c.status == PUBLISHED,
         _is_in_best_locale(collection, viewer.locale),
         or_(begin.is_(None), begin <= viewer.at),
         or_(end.is_(None), end >= viewer.at),
-        or_(is_for_all, audiences.bool_op("&&")(keys)) if viewer.audience_keys else is_for_all,
+        is_for_viewer,
         _is_open(viewer),
     ]
     if viewer.book_keys is not None:

@@ -48,7 +48,8 @@ def find_by_code(db: Connection, book: CouponBook, code: str | None) -> Coupon |
 
 def find_taken_codes(db: Connection, book: CouponBook, codes: Sequence[str]) -> list[str]:
     """The codes of this list that the book already has, in the order of the list."""
-    return [row[0] for row in fetch_rows(db, _TAKEN, (list(codes), book.organization_id, book.coupon_book_id))]
+    values = (list(codes), book.organization_id, book.coupon_book_id)
+    return [code for (code,) in fetch_rows(db, _TAKEN, values)]
 
 
 def add_codes(db: Connection, book: CouponBook, codes: Sequence[str | None], now: datetime) -> list[Coupon]:

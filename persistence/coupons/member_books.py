@@ -82,13 +82,16 @@ def find_candidates(
 
 def find_offered_books(db: Connection, organization_id: int, now: datetime, limit: int) -> list[int]:
     """The ids of the books that are published and within their dates at `now`: the first ones by `rankingIndex`."""
-    return [row[0] for row in fetch_rows(db, _OFFERED_BOOKS, (organization_id, now, now, limit))]
+    return [book_id for (book_id,) in fetch_rows(db, _OFFERED_BOOKS, (organization_id, now, now, limit))]
 
 
 def _is_for(column: Any, keys: Collection[str]) -> Any:
     """The condition that the list in a column is empty, which means all members, or has one of the keys."""
     is_for_all = func.cardinality(column) == 0
-    return or_(is_for_all, column.bool_op("&&")(cast(list(keys), column.type))) if keys else is_for_all
+    if not keys:
+        return is_for_all
+    has_any_key = column.bool_op("&&")(cast(list(keys), column.type))
+    return or_(is_for_all, has_any_key)
 
 
 def find_amounts(db: Connection, member: Member, book_ids: Collection[int], at: datetime) -> dict[int, Amounts]:
@@ -105,4 +108,4 @@ def find_books_with_free_codes(
 ) -> set[int]:
     """The ids of the books that have a free code, among these books of the type `list`; one statement."""
     values = (list(book_ids), organization_id, at, organization_id)
-    return {row[0] for row in db.exec_driver_sql(_BOOKS_WITH_FREE_CODES, values)}
+    return set(db.exec_driver_sql(_BOOKS_WITH_FREE_CODES, values).scalars())

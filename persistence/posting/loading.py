@@ -174,7 +174,8 @@ def lock_wallets(db: Connection, organization_id: int, wallet_ids: Collection[in
     Returns the existing wallets by id.
     """
     rows = fetch_rows(db, _LOCK_WALLETS, (organization_id, list(wallet_ids)))
-    return {row[1]: Wallet(*row) for row in rows}
+    wallets = [Wallet(*row) for row in rows]
+    return {wallet.wallet_id: wallet for wallet in wallets}
 
 
 def open_session(
@@ -258,7 +259,8 @@ def _expect_late_activity(
         # The statement finds expiries later than `earliest`. An expiry that is exactly `late_activity_days` old counts.
         earliest = max(since, session.at - timedelta(days=max(days.values()), microseconds=1))
         rows = fetch_rows(db, _LATE_EXPIRIES, (organization_id, wallets, earliest, list(days), organization_id))
-        session.expect_late_activity(find_stored(db, organization_id, [row[0] for row in rows]).values())
+        expiry_ids = [transaction_id for (transaction_id,) in rows]
+        session.expect_late_activity(find_stored(db, organization_id, expiry_ids).values())
 
 
 def _waiting_text(db: Connection, organization_id: int, now: datetime, wallet_id: int, ledger_account_id: int) -> str:
@@ -299,9 +301,10 @@ class _IdleBalances:
         self, pairs: Iterable[Pair], accounts: Mapping[int, LedgerAccount]
     ) -> dict[Pair, list[IdleTime]]:
         """Find the times in which stored balances had expired by inactivity, the earliest of each balance first."""
-        for pair in pairs:
-            if pair[1] in accounts and accounts[pair[1]].expiration_policies:
-                self._expire_idle(pair, accounts[pair[1]], self._session.at)
+        for wallet_id, account_id in pairs:
+            account = accounts.get(account_id)
+            if account is not None and account.expiration_policies:
+                self._expire_idle((wallet_id, account_id), account, self._session.at)
         return self._idle_times
 
     def _expire_idle(self, pair: Pair, account: LedgerAccount, until: datetime) -> None:
@@ -322,7 +325,7 @@ def _settle_due(
 ) -> None:
     """End due holds, and make due mints available, in the order of the moments at which they became due."""
     values = {"organization_id": organization_id, "wallet_ids": wallets, "now": session.at}
-    ids = [row[0] for row in fetch_rows(db, _DUE, values)]
+    ids = [transaction_id for (transaction_id,) in fetch_rows(db, _DUE, values)]
     due_transactions = with_orders(db, organization_id, find_stored(db, organization_id, ids).values())
     due_transactions.sort(key=lambda due: (due.available_at or due.held_until, due.ledger_transaction_id))
     for transaction in due_transactions:

@@ -152,7 +152,7 @@ def find_stored(db: Connection, organization_id: int, transaction_ids: Collectio
 
 def find_waiting_mints(db: Connection, organization_id: int, wallet_ids: Collection[int]) -> list[StoredTransaction]:
     """The mints of locked wallets that wait for events."""
-    ids = [row[0] for row in fetch_rows(db, _AWAITING, (organization_id, list(wallet_ids)))]
+    ids = [mint_id for (mint_id,) in fetch_rows(db, _AWAITING, (organization_id, list(wallet_ids)))]
     mints = find_stored(db, organization_id, ids).values()
     return [replace(mint, order_external_id=(mint.awaited or {}).get(ORDER)) for mint in mints]
 

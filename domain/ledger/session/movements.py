@@ -57,16 +57,7 @@ class Movements(Balances):
         has_policies = bool(account.expiration_policies)
         is_activity = has_policies and self._record_movement(account, wallet_id, EARN, details)
         if manual:
-            return self._hold(
-                account,
-                MINT,
-                from_wallet_id=None,
-                to_wallet_id=wallet_id,
-                amount=amount,
-                details=details,
-                expires_at=expires_at,
-                qualifying=qualifying,
-            )
+            return self._hold(account, MINT, None, wallet_id, amount, details, expires_at, qualifying=qualifying)
         wait = None
         if availability is not None or account.default_availability is not None:
             zone, terms = account.expiry_calendar(self.zone).zone, availability or account.availability

@@ -219,6 +219,6 @@ def remove_old_deliveries(engine: Engine, organization_id: int, days: int) -> It
             before=before,
             limit=_REMOVED_AT_ONCE,
         )
-        removed = transactions.run(engine, remove_next)
-        last_id = removed.last_id
-        yield removed.removed_count
+        removal = transactions.run(engine, remove_next)
+        last_id = removal.last_id
+        yield removal.removed_count
