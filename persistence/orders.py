@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, or_
 
 from domain.orders import UNDONE, Order, OrderHistory, OrderItem, OrderWithItems
 from persistence.connections import fetch_rows
@@ -88,11 +88,11 @@ def find_by_external_ids(
     return {order.external_id: OrderWithItems(order, items[order.order_id]) for order in orders}
 
 
-def find_with_payment(db: Connection, order: Order, points_payment_key: str) -> list[Order]:
-    """The orders of the member of an order that name a payment with points."""
-    payment = [{"pointsPaymentKey": points_payment_key}]
+def find_with_payments(db: Connection, order: Order, points_payment_keys: Collection[str]) -> list[Order]:
+    """The orders of the member of an order that name one of the payments with points."""
     of_member = purchase_orders.c.member_id == order.member_id
-    return ORDERS.find_where(db, order.organization_id, of_member, purchase_orders.c.payments.contains(payment))
+    names_payment = [purchase_orders.c.payments.contains([{"pointsPaymentKey": key}]) for key in points_payment_keys]
+    return ORDERS.find_where(db, order.organization_id, of_member, or_(*names_payment))
 
 
 def find_external_ids_in_use(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[str]:

@@ -13,6 +13,7 @@ from sqlalchemy import event
 
 from tests.builders.campaigns import mint
 from tests.builders.points import Points
+from tests.builders.statements import count as count_statements
 from tests.builders.tracking import GENERIC, ORDER_CREATED, key, order, order_update, running
 from tests.builders.tracking import event as visit_event
 from tests.http.test_points_payments import POLICY, Till, till, type_of
@@ -295,6 +296,18 @@ def test_two_orders_with_one_payment_that_are_cancelled_in_one_call_release_it(f
         buy(funded_till, tenders(payment), external_id=number, executionMode="authorize")
     funded_till.shop.track(*(order_update(funded_till.member, number, "cancelled") for number in ("1", "2")))
     assert funded_till.read(payment)["status"] == "released"
+    assert funded_till.balance == 3000
+
+
+def test_an_order_with_many_held_payments_is_cancelled_with_as_many_statements_as_one_with_two(funded_till):
+    def statements_of_cancellation(external_id, payment_count):
+        """Cancel an authorized order that is paid by so many payments of 100 points; count the statements."""
+        payments = [tenders(funded_till.pay(points=100), points_value=1)[0] for _ in range(payment_count)]
+        buy(funded_till, payments, payment_count, external_id=external_id, executionMode="authorize")
+        cancellation = order_update(funded_till.member, external_id, "cancelled")
+        return count_statements(funded_till.shop.engine, lambda: funded_till.shop.track_one(cancellation))
+
+    assert statements_of_cancellation("1", 2) == statements_of_cancellation("2", 9)
     assert funded_till.balance == 3000
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from domain.tenders import PaidPoints, Payment, TenderRefund, refunds_of, refuse
 from handlers.services.unit_of_work.reversals import Participant
 from handlers.services.unit_of_work.tracked import TrackedEvent
 from persistence import points_payments, posting
-from persistence.orders import ORDERS, find_with_payment
+from persistence.orders import find_with_payments
 from persistence.points_payments import PAYMENTS
 
 if TYPE_CHECKING:
@@ -111,8 +111,12 @@ class PaymentWork(Participant):
         `order` is the order after the event. Returns it with the refunds in its payments, the new refunds, and the
         reverts in the ledger. Raises AccountInactive or SupplyExceeded.
         """
-        captured_keys = [key for key in self._keys_of(order) if self._status_of(key) == SETTLED]
-        payments = {key: self._paid_points(key) for key in captured_keys if not self._has_paid_other_order(key, order)}
+        other_orders = self._find_other_orders(order)
+        payments = {
+            key: self._paid_points(key)
+            for key in self._keys_of(order)
+            if self._status_of(key) == SETTLED and not self._has_paid_other_order(key, order, other_orders)
+        }
         refunds = refunds_of(order, payments)
         ledger = self._unit.ledger
         savepoint = ledger.savepoint()
@@ -128,50 +132,59 @@ class PaymentWork(Participant):
                     points = refund.points or Decimal(0)
                     reverts.append(ledger.refund(transaction, account, points, refund.amount, details))
             if order.status in UNDONE:
-                reverts += self._release(tracked, order)
+                reverts += self._release(tracked, order, other_orders)
         except Refusal:
             ledger.rollback_to(savepoint)
             raise
         return replace(order, payments=with_refunds(order, refunds)), refunds, reverts
 
-    def _release(self, tracked: TrackedEvent, order: Order) -> list[Posting]:
+    def _release(self, tracked: TrackedEvent, order: Order, other_orders: Sequence[Order]) -> list[Posting]:
         """Release the payments of an undone order that are still held, unless another order may still capture them.
 
         Returns the reverts in the ledger.
         """
         reverts = []
+        needed_keys = {key for one in other_orders if one.status not in UNDONE for key in self._keys_of(one)}
         for key in self._keys_of(order):
-            if self._status_of(key) == PENDING and not self._is_named_by_another(key, order):
+            if self._status_of(key) == PENDING and key not in needed_keys:
                 payment = self._payments[key]
                 transaction = self._transactions[payment.ledger_transaction_id]
                 account = self._account_of(payment)
                 reverts.append(self._unit.ledger.revert(transaction, account, self._details(tracked, key)))
         return reverts
 
-    def _is_named_by_another(self, key: str, order: Order) -> bool:
-        """True if another order that is not undone names the payment."""
-        unit = self._unit
-        others = {one.order_id: one for one in find_with_payment(unit.db, order, key)}
-        if unit.orders is not None:
-            others |= {one.order_id: one for one in unit.orders.current_orders}
-        return any(
-            one.order_id != order.order_id and one.status not in UNDONE and key in self._keys_of(one)
-            for one in others.values()
-        )
-
-    def _has_paid_other_order(self, key: str, order: Order) -> bool:
-        """True if an event of another order has captured the payment, which this `order` only names.
+    def _find_other_orders(self, order: Order) -> list[Order]:
+        """Find the other orders that name payments which an order has not captured itself, with one statement at most.
 
         An order that is only captured or authorized leaves its payment held, so that another order can name it, too.
+        """
+        keys = [
+            key
+            for key in self._keys_of(order)
+            if self._has_other_number(key, order) or (order.status in UNDONE and self._status_of(key) == PENDING)
+        ]
+        if not keys:
+            return []
+        unit = self._unit
+        orders = {one.order_id: one for one in find_with_payments(unit.db, order, keys)}
+        if unit.orders is not None:
+            orders |= {one.order_id: one for one in unit.orders.current_orders}
+        orders.pop(order.order_id, None)
+        return list(orders.values())
+
+    def _has_paid_other_order(self, key: str, order: Order, other_orders: Sequence[Order]) -> bool:
+        """True if an event of another order has captured the payment, which this `order` only names.
+
         A payment that a request captured may have the external id of no order at all.
         """
-        external_id = self._payments[key].order_external_id
-        if external_id in (None, order.external_id):
-            return False
-        orders = ORDERS.find_all(self._unit.db, self._unit.organization_id, external_id=external_id)
-        if self._unit.orders is not None:
-            orders += [current for current in self._unit.orders.current_orders if current.external_id == external_id]
-        return any(key in self._keys_of(other_order) for other_order in orders)
+        number = self._payments[key].order_external_id
+        return self._has_other_number(key, order) and any(
+            one.external_id == number and key in self._keys_of(one) for one in other_orders
+        )
+
+    def _has_other_number(self, key: str, order: Order) -> bool:
+        """True if the payment was captured for another external id than that of the order."""
+        return self._payments[key].order_external_id not in (None, order.external_id)
 
     def _details(self, tracked: TrackedEvent, key: str) -> Details:
         """The details of the refund of the points payment with this key, caused by an event."""
