@@ -100,6 +100,12 @@ _KEPT = select(
     func.jsonb_agg(func.jsonb_build_array(_kept_rows.c.kept_until, cast(_kept_rows.c.amount, Text)))
 ).scalar_subquery()
 
+# The qualifying points of a pending mint: a return reduces its amount, and these points in proportion. `t` and `a` are
+# the names of the transaction and of its account in the statement.
+QUALIFYING_OF_PENDING = (
+    "coalesce(trunc({t}.qualifying_amount * {t}.amount / {t}.reserved_amount, {a}.decimals), {t}.amount)"
+)
+
 # Mints that wait for a moment or an event: either not available yet, or available by now but not posted.
 _IS_WAITING = and_(
     _is_of_balance(_t, "to_wallet_id"),
@@ -119,22 +125,13 @@ _WAITING_POINTS = (
                     _t.c.available_at,
                     cast(_t.c.amount, Text),
                     func.coalesce(_t.c.pending_expires_at, _t.c.policy_expires_at),
-                    # A partial revert reduces the qualifying amount in proportion.
-                    cast(
-                        func.coalesce(
-                            func.trunc(
-                                _t.c.qualifying_amount * _t.c.amount / _t.c.reserved_amount, ledger_accounts.c.decimals
-                            ),
-                            _t.c.amount,
-                        ),
-                        Text,
-                    ),
+                    cast(literal_column(QUALIFYING_OF_PENDING.format(t=_t.name, a=ledger_accounts.name)), Text),
                 )
             ).filter(_IS_DUE),
         )
     )
     .where(_IS_WAITING)
-    .correlate(_balance, ledger_accounts)
+    .correlate(_balance)
     .scalar_subquery()
 )
 # [amount, moment] of the waiting mints that become available first.

@@ -16,6 +16,7 @@ from domain.ledger.lots import end_of_lot
 from domain.ledger.records import MINT, PENDING, SETTLED
 from domain.members import Member
 from persistence import idle_balances, organizations
+from persistence.balance_columns import QUALIFYING_OF_PENDING
 from persistence.connections import fetch_rows, stream
 from persistence.exported_rows import ROWS_IN_MEMORY, ExportRange, creation_filters, filter_conditions
 from persistence.rows import fields_of
@@ -52,9 +53,7 @@ ORDER BY m.member_id LIMIT %(limit)s
 # Amounts by their expiry, and qualifying points by the quarter of an hour in which they were earned: midnight of every
 # time zone is the end of a quarter, so that each period gets its own points. Points that wait for a moment have the
 # amount and the qualifying points in one row.
-# A return reduces the `amount` of a pending mint, and its qualifying points in proportion.
-_EARNED = """CASE WHEN t.status = 0
-    THEN coalesce(trunc(t.qualifying_amount * t.amount / t.reserved_amount, a.decimals), t.amount)
+_EARNED = f"""CASE WHEN t.status = {PENDING} THEN {QUALIFYING_OF_PENDING.format(t="t", a="a")}
     ELSE coalesce(t.qualifying_amount, t.amount) - coalesce(t.unearned, 0) END"""
 _QUARTER = f"date_bin('15 minutes', coalesce(t.external_event_date, t.captured_at, t.created_at), '{_EPOCH}')"
 _BALANCES = f"""
