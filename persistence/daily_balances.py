@@ -14,8 +14,9 @@ from persistence.rows import as_json
 _ZERO = Decimal(0)
 
 # An expiry counts from its own date, even if it was posted later or is not posted yet. Points that expired while a hold
-# reserved them count as expired from the end of the hold; points that waited count from when they are available. Days
-# are numbered from 1, by their first moments; the number 0 has the sum of all movements before the first day.
+# reserved them count as expired from the end of the hold; points that waited count from when they are available, and
+# expire only as far as they do not repay a debt. Days are numbered from 1, by their first moments; the number 0 has the
+# sum of all movements before the first day.
 _CHANGES = f"""
 SELECT ledger_account_id,
     width_bucket(moment, CAST(%s AS timestamptz[])) AS day_number,
@@ -44,13 +45,21 @@ FROM (
         AND t.held_until IS NOT NULL
     UNION ALL
     SELECT t.ledger_account_id, change.amount, change.moment
-    FROM ledger_transactions t
+    FROM (
+        SELECT t.ledger_account_id, t.amount, t.available_at,
+            coalesce(t.pending_expires_at, t.policy_expires_at) AS ends_at,
+            sum(t.amount) OVER (PARTITION BY t.ledger_account_id ORDER BY t.available_at, t.ledger_transaction_id)
+                - b.current_overdraft_balance AS total_without_debt
+        FROM ledger_transactions t
+        JOIN ledger_balances b ON b.organization_id = t.organization_id AND b.wallet_id = t.to_wallet_id
+            AND b.ledger_account_id = t.ledger_account_id
+        WHERE t.organization_id = %s AND t.to_wallet_id = %s AND t.status = {PENDING} AND t.transaction_type = {MINT}
+            AND t.available_at <= CAST(%s AS timestamptz)
+    ) t
     CROSS JOIN LATERAL (VALUES (t.amount, t.available_at),
-        (-t.amount, greatest(coalesce(t.pending_expires_at, t.policy_expires_at), t.available_at))
+        (-greatest(least(t.amount, t.total_without_debt), 0), greatest(t.ends_at, t.available_at))
     ) AS change(amount, moment)
-    WHERE t.organization_id = %s AND t.to_wallet_id = %s AND t.status = {PENDING} AND t.transaction_type = {MINT}
-        AND t.available_at <= CAST(%s AS timestamptz) AND change.moment <= CAST(%s AS timestamptz)
-        AND (change.amount > 0 OR coalesce(t.pending_expires_at, t.policy_expires_at) IS NOT NULL)
+    WHERE change.moment <= CAST(%s AS timestamptz) AND (change.amount > 0 OR t.ends_at IS NOT NULL)
 ) changes
 WHERE moment < CAST(%s AS timestamptz)
 GROUP BY 1, 2

@@ -27,6 +27,20 @@ def balances(clock, points, member):
     return record["ledgerBalances"], administration_response["loyalMember"]["ledgerBalances"], wallet
 
 
+def daily_balances(points, wallet, from_date="2026-03-01"):
+    """The balances of the account at the ends of the days from a date to today."""
+    path = f"{points.ledger_path}/wallets/{wallet}/daily-balances"
+    rows = points.admin.get(path, fromDate=from_date)["results"]
+    return [row["amount"] for row in rows if row["ledgerAccountId"] == points.account_id]
+
+
+def show_time(clock, points, moment):
+    """Let the clock show a later time, before the worker has run."""
+    points.change(
+        "UPDATE organizations SET clock_now = :now WHERE organization_id = :id", now=moment, id=clock.organization.id
+    )
+
+
 def available_mints(points):
     """The moment by transaction id, of the newest mints that are available and not reverted."""
     # Status 2 is reverted.
@@ -34,12 +48,27 @@ def available_mints(points):
     return {row["ledgerTransactionId"]: row["availableAt"] for row in mints if row["availability"] == "available"}
 
 
+def test_points_that_repay_a_debt_do_not_expire_in_daily_balances(clock):
+    points = Points.new(clock.organization, overdraftLimit=30, pointTrackingEnabled=True)
+    wallet = points.wallet()
+    points.burn(wallet, 30, allowOverdraft=True)
+    # The debt is 30 until 50 are available on 2 March, of which 20 expire on 4 March. On 5 March 40 are available.
+    item = {"fromWalletId": None, "toWalletId": wallet, "amount": 50, "ledgerAccountId": points.account_id}
+    terms = {"expirationDate": "2026-03-04T00:00:00Z", "availableAt": "2026-03-02T09:00:00Z"}
+    points.admin.post("/ledger-transactions/batch", {"items": [{**item, **terms}]}, expect=200)
+    points.mint(wallet, 40, availableAfter="P4D")
+    show_time(clock, points, "2026-03-06T09:00:00Z")
+    assert daily_balances(points, wallet) == [0, 20, 20, 20 - 20, 40, 40]
+    clock.advance("2026-03-06T09:00:01Z")
+    assert daily_balances(points, wallet) == [0, 20, 20, 20 - 20, 40, 40]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_reads_of_a_random_history_do_not_depend_on_the_worker(clock, seed):
     random, shop = Random(seed), Shop(clock.organization)
     expiry = {"expiresInMonths": random.randint(1, 3), "expiryRounding": random.choice(["none", "month"])}
-    points = Points.new(clock.organization, **expiry)
+    points = Points.new(clock.organization, overdraftLimit=500, **expiry)
     member = clock.organization.member("ana")
     wallet = member["ledgerWalletId"]
     for moment in MOMENTS:
@@ -53,16 +82,15 @@ def test_reads_of_a_random_history_do_not_depend_on_the_worker(clock, seed):
         amount = random.randint(0, int(points.balance(wallet)))
         if amount:
             points.burn(wallet, amount)
-        # The clock shows a later time, and the worker has not run.
-        points.change(
-            "UPDATE organizations SET clock_now = :now WHERE organization_id = :id",
-            now=f"{moment}:00Z",
-            id=clock.organization.id,
-        )
+        if random.random() < 0.5:
+            points.burn(wallet, points.balance(wallet) + random.randint(1, 100), allowOverdraft=True)
+        show_time(clock, points, f"{moment}:00Z")
         balances_before, mints_before = balances(clock, points, member), available_mints(points)
+        daily_balances_before = daily_balances(points, wallet)
         # To advance the clock runs the worker.
         clock.advance(f"{moment}:01Z")
         assert balances(clock, points, member) == balances_before
+        assert daily_balances(points, wallet) == daily_balances_before
         # The page is shorter by the transactions that the worker posted for expiries and reverts.
         assert available_mints(points).items() <= mints_before.items()
     assert points.verify() == []
