@@ -63,7 +63,10 @@ def _refuse_weak_password(password: str, user: passwords.HasKnownTexts) -> None:
 
 @operation("createUser", response=created_user, before_transaction=_hash_password, audit="user")
 def create_user(call: Call, body: NewUser, hook_result: str | None) -> tuple[ShownUser, str | None]:
-    """Create a user; only this response shows the password."""
+    """Create a user; only this response shows the password.
+
+    `hook_result` is the hash of the password in the request, None if it has none.
+    """
     user, password = change_users.create_user(call, body, hook_result)
     return _with_membership(call, user), password
 
@@ -112,7 +115,10 @@ def set_user_permissions(call: Call, user: User, body: PermissionsUpdate) -> Sho
 
 @operation("resetUserPassword", before_transaction=_hash_password, audit="user")
 def reset_user_password(call: Call, user: User, body: PasswordReset, hook_result: str) -> None:
-    """Replace the password of a user; a person's new password is temporary unless `permanent` is true."""
+    """Replace the password of a user; a person's new password is temporary unless `permanent` is true.
+
+    `hook_result` is the hash of the new password.
+    """
     _refuse_weak_password(body.password, user)
     change_users.reset_password(call, user, body.permanent, hook_result)
 

@@ -91,7 +91,7 @@ def store_action(
 
 
 def next_action_index(db: Connection, campaign: Campaign) -> int:
-    """One above the maximum index of the campaign's actions, but at most `_MAX_INDEX`, which actions can share."""
+    """The index after the campaign's last action; at most `_MAX_INDEX`, which several actions can have."""
     max_index = db.execute(
         select(campaign_actions.c.action_index)
         .where(is_same(campaign_actions, campaign, "campaign_id"))

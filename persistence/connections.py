@@ -40,7 +40,7 @@ _observer: Observer | None = None
 
 
 def observe_messages(observer: Observer | None) -> None:
-    """From now on, send the messages of all connections in the contexts that the observer returns; None ends this.
+    """Send every message to the database in the context that `observer` returns for it; None ends this.
 
     The observer gets the statement without its values, and without the statements that are sent in front of it.
     """

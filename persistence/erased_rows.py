@@ -77,7 +77,7 @@ class _Rows:
 
 
 def _page(table: Table, id_name: str, external_id: str = "NULL", owner: str = "member_id = :m") -> str:
-    """SQL that finds the next rows of a member, in the order of ids."""
+    """SQL that finds the next rows of a member, ordered by id."""
     return f"""
     SELECT {id_name} AS id, {external_id} AS external_id FROM {table.name}
     WHERE organization_id = :o AND {owner} AND {id_name} > :up_to ORDER BY {id_name} LIMIT :limit
@@ -151,7 +151,10 @@ RETURNING a.audit_log_id
 
 
 def _uses(columns: str, source: str, statement: str) -> _Rows:
-    """A kind of records that contain a referral code of the member: `source` joins them to the `codes`."""
+    """The erasing of records that contain a referral code of the member.
+
+    `source` joins the records to the table `codes`; `statement` erases the code in the records of a page.
+    """
     page = f"""
     SELECT {columns}, codes.referral_code_id FROM
         unnest(CAST(:code_ids AS bigint[]), CAST(:codes AS text[])) AS codes (referral_code_id, code) JOIN {source}
@@ -161,7 +164,10 @@ def _uses(columns: str, source: str, statement: str) -> _Rows:
 
 
 def _records_with_code(table: Table, id_name: str, event_id: str) -> _Rows:
-    """A kind of members' records with a referral code. A page replaces the code, so no later page finds the records."""
+    """The erasing of the referral code in the column `referral_code` of a table.
+
+    A page replaces the code, so no later page finds its records again.
+    """
     return _uses(
         f"t.{id_name} AS id, {event_id} AS event_id, t.member_id AS user_id",
         f"{table.name} t ON t.organization_id = :o AND t.referral_code = codes.code",

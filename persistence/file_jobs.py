@@ -50,9 +50,10 @@ class FileJobs(Records[Kind]):
         )
 
     def find_waiting(self, db: Connection, **parameters: Any) -> list[tuple[int, int]]:
-        """The organization and id of the first waiting jobs of each organization; `parameters` of `is_waiting`.
+        """Pairs of organization id and job id: for each organization, the jobs that have waited longest.
 
-        The longest waiting job of an organization is first, as is the organization with the longest waiting job.
+        At most `_MAX_WAITING` of each. First comes the organization whose first job has waited longest. `parameters`
+        are those of the condition `is_waiting`.
         """
         return [
             (organization_id, id_) for organization_id, ids in fetch_rows(db, self._waiting, parameters) for id_ in ids

@@ -124,9 +124,9 @@ def find_first_idle_end(
 
 
 def policy_rows(policies: Mapping[int, IdlePolicy], after: datetime, until: datetime) -> list[dict[str, Any]]:
-    """The policies as rows `p` of a statement, which compares IDLE_SINCE with their `since` and `until`.
+    """The policies as rows of a statement, each with bounds for the begin of idle periods that end in a range of time.
 
-    Idle periods that end after `after`, up to `until`, have begun after `since`, up to `until`.
+    Idle periods that end after `after` and up to `until` began after the row's `since` and up to its `until`.
     """
     rows = []
     for ledger_account_id, policy in policies.items():

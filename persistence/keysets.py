@@ -164,7 +164,7 @@ class Sorting:
         return sections
 
     def _beyond(self, keys: Sequence[Any], values: Sequence[Any]) -> Any:
-        """The condition on rows after the row with these values; only the value of `within` may be None.
+        """The condition that a row comes after the row with these `values`, of which only that of `within` may be None.
 
         `keys` are the columns of the values, without `within`, whose value is the last one.
         """
@@ -177,7 +177,7 @@ class Sorting:
         return and_(up_to_last, or_(further, self.within > values[-1]))
 
     def _beyond_by_twin(self, tie_break: int) -> list[Any]:
-        """The condition on the id, repeated for its twin; empty without a twin."""
+        """The condition that the twin of the id is not before `tie_break`; empty without a twin."""
         if self.twin is None:
             return []
         return [self.twin <= tie_break if self.is_descending else self.twin >= tie_break]

@@ -232,7 +232,7 @@ def _add_arrived_mints(
 ) -> None:
     """Add the amounts of mints that have become available; these have no lots until their release is posted.
 
-    Points that expire with the idle balance, at `end`, or never, are a part of the rest that `_lots` adds.
+    Points that expire with the idle balance, at `end`, or never, are not added: they are part of the rest in `_lots`.
     """
     for mint in arrived_mints:
         if mint.expires_at is not None and mint.expires_at > now and (end is None or mint.expires_at <= end):
@@ -242,7 +242,7 @@ def _add_arrived_mints(
 def _waiting(
     db: Connection, organization_id: int, views: Sequence[WalletView], now: datetime
 ) -> dict[int, list[WaitingLot]]:
-    """The amounts that are not available yet, by account; no query if no balance has any."""
+    """The amounts that are not available yet, by account; no query if no points wait."""
     pending = [{"ledger_account_id": view.ledger_account_id} for view in views if view.pending]
     waiting: dict[int, list[WaitingLot]] = {}
     if pending:
@@ -259,7 +259,10 @@ def _lots(
     reserved_amounts: Mapping[datetime | None, Decimal],
     waiting: Sequence[WaitingLot],
 ) -> WalletLots:
-    """List amounts by expiry; the rest of the balance, of which no lot was read, expires at `end`, or never if None."""
+    """List the points of a balance by expiry.
+
+    The points for which no expiry was read expire at `end`, with the idle balance, or never if it is None.
+    """
     available_amount = view.available_balance
     available_left, reserved_left = dict(available), dict(reserved_amounts)
     # A query returns at most MAX_LISTED + 1 amounts: if there are fewer, all are known, and so is the rest.

@@ -179,11 +179,11 @@ def _balance_by_now(
     now: datetime,
     kept_lots: Sequence[KeptLots],
 ) -> tuple[Decimal, datetime | None]:
-    """The unexpired balance after the mints that have arrived, in their order, and the start of its idle period.
+    """The unexpired balance after the mints that have arrived, and the start of its idle period.
 
-    `values` is the stored balance by column, `expired` its expired amount. Each mint counts as a transaction. If the
-    balance had expired by inactivity before a mint, the amount of the mint remains, and the `kept_lots`, which
-    inactivity does not expire until their `kept_until`.
+    `values` is the stored balance by column, `expired` its expired amount. Each mint counts as a transaction, in the
+    order of arrival. If the balance had expired by inactivity before a mint, the amount of the mint remains, and the
+    `kept_lots`, which inactivity does not expire until their `kept_until`.
     """
     balance, debt, reserved_amount = (
         values["current_balance"],
@@ -229,7 +229,10 @@ _NO_WAITING_POINTS = _WaitingPoints(_ZERO, arrived_mints=(), ended_amount=_ZERO)
 
 
 def _split_waiting_points(waiting: str | None, due_mints: list[Any] | None) -> _WaitingPoints:
-    """The two elements of the column `waiting_points`, split by what has become of the points."""
+    """The waiting points of a row, split into those that still wait, have arrived, or have ended.
+
+    The arguments are the two elements of the column `waiting_points`.
+    """
     arrived_mints, ended_amount = [], _ZERO
     for available_at, amount, expires_at, earned_points in due_mints or ():
         if available_at is None:
@@ -242,7 +245,7 @@ def _split_waiting_points(waiting: str | None, due_mints: list[Any] | None) -> _
 
 
 def _without_debt(arrived_mints: Iterable[ArrivedMint], repaid: Decimal) -> tuple[ArrivedMint, ...]:
-    """The mints with the amounts that they add to the balance, after the first ones have repaid debt."""
+    """The mints, each with the amount that is left of it after the first ones have repaid `repaid` points of debt."""
     remaining = []
     for mint in arrived_mints:
         part = min(repaid, mint.amount)

@@ -126,10 +126,10 @@ def find_of_members(
 def lock(
     db: Connection, organization_id: int, ceilings: Mapping[CounterKey, Ceiling | None], as_whole: bool
 ) -> dict[CounterKey, LockedCounter]:
-    """Lock counters that all members share, in the order of `persistence.locks`; return them, by key.
+    """Lock counters that all members share, in the order of `persistence.locks`; return them by key.
 
-    `ceilings` has the ceiling of each counter by the current limits; None for a counter that is only reduced. Locks one
-    part of a split counter, or the whole counter if `as_whole`, or if the work is retried. Raises StartOver if another
+    `ceilings` has the ceiling of each counter by the current limits; None for a counter that is only reduced. Of a
+    split counter only one part is locked, unless `as_whole` is true or the work is retried. Raises StartOver if another
     transaction has split or joined a counter meanwhile, or if a part needs a quota for the current ceiling.
     """
     keys = as_json(list(ceilings))

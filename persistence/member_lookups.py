@@ -121,12 +121,12 @@ WHERE m.organization_id = %s AND ({condition})
 
 
 def _member(rows: Sequence[Sequence[Any]], now: datetime, timezone: str) -> Member:
-    """The member of the one row of _MEMBERS, which needs neither `now` nor `timezone`."""
+    """The member in the only row. It needs neither `now` nor `timezone`; other functions for a look-up do."""
     return Member(*rows[0])
 
 
 def _holder(rows: Sequence[Sequence[Any]], now: datetime, timezone: str) -> MemberWithHoldings:
-    """The member of the rows of _HOLDERS, one for each balance."""
+    """The member with tiers and balances, from rows of _HOLDERS, one for each balance."""
     width = len(_COLUMNS)
     member = Member(*rows[0][:width])
     balances = [view(row[width + 2 :], now, timezone) for row in rows if row[width + 1]]

@@ -68,7 +68,7 @@ def find_order_history(
 
 
 def find_items(db: Connection, organization_id: int, order_ids: Collection[int]) -> dict[int, tuple[OrderItem, ...]]:
-    """The items of each order, ordered by item id, by order id."""
+    """The items of each order, by order id; the items of an order are ordered by item id."""
     items: dict[int, list[OrderItem]] = {order_id: [] for order_id in order_ids}
     for item in ITEMS.find_where(
         db, organization_id, order_items.c.order_id.in_(list(items)), order=[order_items.c.order_item_id]
@@ -96,7 +96,10 @@ def find_with_payments(db: Connection, order: Order, points_payment_keys: Collec
 
 
 def find_external_ids_in_use(db: Connection, organization_id: int, external_ids: Collection[str]) -> set[str]:
-    """The `external_ids` that no new order can have; orders that a job is still erasing do not keep theirs."""
+    """The external ids, among these, that no new order can have.
+
+    Orders that a job is still erasing do not keep their external ids.
+    """
     rows = fetch_rows(db, _EXTERNAL_IDS_IN_USE, (organization_id, list(external_ids), organization_id))
     return {external_id for (external_id,) in rows}
 

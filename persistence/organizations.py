@@ -93,7 +93,7 @@ def find_time(db: Connection, organization_id: int) -> datetime:
 
 
 def find_with_rights(db: Connection, organization_id: int, user_id: int) -> tuple[Organization, CurrentRights] | None:
-    """The organization and the current permissions of a user, in one query; None if the organization does not exist.
+    """The organization and the current permissions of a user, in one query; None without such an organization.
 
     An unknown user has no permissions.
     """

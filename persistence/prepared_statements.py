@@ -69,10 +69,10 @@ class Prepared(str):
         self._texts: dict[tuple[int, ...], str] = {}
 
     def prepared_form(self, parameters: Any) -> tuple[str, list[Any]] | None:
-        """The text for PREPARE and the values for EXECUTE; None if these parameters need an unprepared statement.
+        """The text for PREPARE and the values for EXECUTE; None for parameters that need an unprepared statement.
 
-        That is, if a list or a LIMIT is longer than the greatest of `_LIST_SIZES`, or if a list of several values is in
-        another place than `= ANY(...)`.
+        These are lists or a LIMIT above the greatest of `_LIST_SIZES`, and lists of several values in another place
+        than `= ANY(...)`.
         """
         longest = 1
         for name, word in self._placeholders:
@@ -161,7 +161,7 @@ class PreparedStatements:
         return preparation, f"EXECUTE {name} ({', '.join(['%s'] * len(values))})", values
 
     def confirm(self) -> None:
-        """Note that the statements which the last message prepared are prepared, since the message succeeded."""
+        """Record that the statements of the last message are prepared, since the message succeeded."""
         self.unconfirmed.clear()
 
     def forget_unconfirmed(self, error: psycopg2.Error | None = None) -> None:

@@ -79,7 +79,7 @@ class Records(Generic[Kind]):
         return matching[0] if matching else None
 
     def find_all(self, db: Connection, organization_id: int, **values: Any) -> list[Kind]:
-        """The records that have these values in these columns, ordered by id.
+        """The records with these values of columns, ordered by id.
 
         For a collection, a record matches if it has one of the values in it; the records are then in no certain order.
         """

@@ -233,10 +233,11 @@ def change_all(db: Connection, statement: Prepared, organization_id: int, rows: 
 
 
 def recordset_of(rows: Sequence[Any]) -> tuple[str, int]:
-    """The parameters of rows as a table: `(SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(...) LIMIT %s) AS x`.
+    """The parameters of rows that a statement reads as a table: the rows as JSON, and their number.
 
-    The limit is the planner's estimate of the number of rows. Without it the planner assumes a hundred rows, and
-    prefers a scan of all rows of the organization to a few look-ups.
+    The statement has `(SELECT * FROM jsonb_to_recordset(%s::jsonb) AS g(...) LIMIT %s) AS x`. The limit is the
+    planner's estimate of the number of rows: without it the planner assumes a hundred rows, and prefers a scan of all
+    rows of the organization to a few look-ups.
     """
     return as_json(rows), len(rows)
 

@@ -48,7 +48,7 @@ class _Source:
 
     @property
     def facts_name(self) -> str:
-        """The name by which `find_facts` finds the facts of the rows."""
+        """The name of the kind of facts that describe the rows, for `find_facts`."""
         return self.other_facts_name or self.kind
 
 

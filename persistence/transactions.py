@@ -272,7 +272,7 @@ class JointDeadline(TransactionDeadline):
             self.expire()
 
     def release(self) -> None:
-        """Separate the parts, so that each is only the deadline of its own call."""
+        """Separate the parts: each is then only the deadline of its own call."""
         for part in self._parts:
             part.join(None)
 

@@ -268,7 +268,7 @@ def _hold_clock(db: Connection, organization: Organization) -> Organization:
 
 
 def _with_clock(outcome: Response | Exception, now: datetime) -> Response | Exception:
-    """The outcome of a call, with the time of the test clock: in a header of a response, or in a refusal."""
+    """The outcome of a call with the time of the test clock: in a header of a response, or in a refusal."""
     if isinstance(outcome, Response) and all(name != TEST_CLOCK_HEADER for name, _ in outcome.headers):
         return replace(outcome, headers=(*outcome.headers, (TEST_CLOCK_HEADER, instant_text(now))))
     if isinstance(outcome, Refusal):

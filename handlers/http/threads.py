@@ -156,7 +156,7 @@ class FairThreads:
 
 
 def _end_turn(waiting: OrderedDict[Hashable, Any], key: Hashable) -> None:
-    """Let all others begin before the next work of the organization or client `key`; forget it if no work is left."""
+    """Put the organization or client `key` behind all others that wait; forget it if it has no work left."""
     if waiting[key]:
         waiting.move_to_end(key)
     else:

@@ -77,7 +77,7 @@ class _LaterExecutor(Executor):
         self._find_executor = find_executor
 
     def submit(self, do: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Have work done by the executor that is found; the result is the future of the work."""
+        """Have work done by an executor that is still being looked up; the result is the future of the work."""
         return self._pool.submit(self._hand_over, partial(do, *args, **kwargs))
 
     def _hand_over(self, do: Callable[[], Any]) -> Future[Any]:

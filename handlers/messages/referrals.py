@@ -29,7 +29,7 @@ def _outcome(outcome: ReferralOutcome, is_dry_run: bool) -> dict[str, Any]:
 
 
 def _reward(outcome: RewardOutcome, is_dry_run: bool) -> dict[str, Any]:
-    """The outcome of a reward with the paid points; if they were refused in whole or in part, also the due points."""
+    """A reward with the paid points; if points were refused, also the requested points and the error."""
     reward = outcome.reward
     response: dict[str, Any] = {
         "recipient": reward.recipient,

@@ -8,10 +8,10 @@ _NEW_OBJECTS = 10_000
 
 
 def collect_rarely() -> None:
-    """Let the collector wait for many new objects, and skip all existing ones, which never become garbage.
+    """Collect garbage only after many new objects were created, and never search the objects that exist now.
 
-    The existing ones are modules and documents, which each full collection would search. Processes that are forked
-    later continue to share them, too.
+    These are modules and documents, which never become garbage and which each full collection would search. Processes
+    that are forked later continue to share them, too.
     """
     gc.collect()
     gc.freeze()

@@ -170,7 +170,7 @@ class _OpenRun:
 
     @property
     def _claim(self) -> tuple[str, datetime, timedelta]:
-        """The arguments that identify the claim."""
+        """The arguments by which functions of `periodic_jobs` identify the claim."""
         return self.name, self.started_at, self.interval
 
 

@@ -104,7 +104,10 @@ class Configuration:
     location_timezones: Mapping[str, str]
 
     def account_with_key(self, key: str | None, default: LedgerAccount | None = None) -> LedgerAccount | None:
-        """The account of the default ledger with this key, in any case; None if there is none, `default` for None."""
+        """The account of the default ledger with this key, regardless of case; None if there is none.
+
+        If `key` is None, it is `default`.
+        """
         return default if key is None else self.accounts_by_key.get(key.lower())
 
     def zone_of_location(self, code: str | None) -> tzinfo | None:

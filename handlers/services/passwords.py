@@ -71,7 +71,7 @@ def hash_password(password: str) -> str:
 
 
 def is_generated(password: str) -> bool:
-    """True if the text has the form of a secret that the server created, whose check is fast."""
+    """True if the text has the form of a secret that the server generated; checking such a secret is fast."""
     return password.startswith(SECRET_PREFIX)
 
 

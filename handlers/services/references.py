@@ -160,9 +160,9 @@ def refuse_unknown_event_types(configuration: Configuration, availability: Avail
 def with_complete_event(
     call: Execution, body: RewardingBody, before: Mission | ReferralProgram | None
 ) -> RewardingBody:
-    """Check the event that the rewards of a body wait for, if any; return the body with all fields of that event.
+    """Check the event for which the points of rewards wait, if any; return the body with all fields of that event.
 
-    An event that is the same as `before` is not checked again: its type may have been deactivated since. Raises
+    If `before` already names the same event, it is not checked again: its type may have been deactivated since. Raises
     UnknownEventType.
     """
     if body.available_on is None:

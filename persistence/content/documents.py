@@ -86,7 +86,7 @@ ORDER BY c.content_collection_id, d.document_key::text
 
 
 def series_of(collection: ContentCollection, locale: str, status: str, field: str) -> str:
-    """The series of a field: the name that its values have in one collection, locale and status."""
+    """The name under which the values of a field are stored for one collection, locale and status."""
     return f"{collection.content_collection_id}/{locale}/{status}/{field}"
 
 

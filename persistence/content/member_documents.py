@@ -70,7 +70,10 @@ def find_page(
 
 
 def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnElement[bool]]:
-    """The conditions that the viewer can see a version. One is that it has the best locale for the viewer."""
+    """The conditions that the viewer can see a version of a document.
+
+    Only the version in the best locale for the viewer can be seen.
+    """
     begin, end, audiences = documents.c.from_date, documents.c.to_date, documents.c.audience_keys
     is_for_viewer = func.cardinality(audiences) == 0
     if viewer.audience_keys:

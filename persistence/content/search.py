@@ -110,7 +110,7 @@ class _Query:
         self._match = self._intersection()
 
     def series(self, field: str) -> str:
-        """The name of the values of a field in the searched locale and status; see `content_values.series`."""
+        """The name under which the values of a field are stored for the searched locale and status; see `series_of`."""
         return series_of(self.search.collection, self.search.locale, self.search.status, field)
 
     def count(self) -> AnySelect:
@@ -142,7 +142,7 @@ class _Query:
         count: ColumnElement[int],
         keys: Sequence[ColumnElement[Any]],
     ) -> AnySelect:
-        """The statement of `facets`; the values with equal `keys` are one, shown as `value` and counted by `count`."""
+        """The statement of `facets`: values with equal `keys` count as one, shown as `value` and counted by `count`."""
         series_rows = select(func.unnest(cast(list(series), ARRAY(Text))).label("series")).subquery("asked")
         document_count = count.label("document_count")
         counts = select(value.label("text_value"), document_count).where(

@@ -138,7 +138,7 @@ _lot_expiry: ColumnElement[Any] = func.coalesce(lots.c.expired_at, literal_colum
 
 
 def _of_next_lot(name: str, at: datetime) -> ColumnElement[Any]:
-    """The column `name` of the lot that `MemberCouponEntry` describes: the one that is used next, if there is one."""
+    """The column `name` of the lot that is used next; if none can be used, of the unused lot that expired last."""
     lot_column = select(lots.c[name]).where(_SAME_COUPON, lots.c.amount > lots.c.amount_used)
     usable, expired = lot_column.where(_lot_expiry > at), lot_column.where(_lot_expiry <= at)
     age = lots.c.created_at, lots.c.coupon_lot_id

@@ -308,7 +308,10 @@ class _IdleBalances:
         return self._idle_times
 
     def _expire_idle(self, pair: Pair, account: LedgerAccount, until: datetime) -> None:
-        """Store the idle time of a balance that had expired by `until`; expire the mints that had arrived before."""
+        """Record that a balance was idle from its expiry to `until`; expire the mints that had arrived before.
+
+        Does nothing if the balance had not expired by `until`.
+        """
         session = self._session
         end = account.end_of_idle_balance(session.holding(*pair), session.zone)
         if end is None or end > until:
@@ -383,7 +386,7 @@ def _expire(
 
 
 def _end_in(idle_times: Iterable[IdleTime], use: LotUse) -> datetime | None:
-    """The moment at which a lot expired with its balance; None if its `kept_until` is after each of the idle times."""
+    """The moment at which a lot expired with its idle balance; None if it was kept beyond each idle time."""
     for end, until in idle_times:
         kept_until = end if use.kept_until is None else max(end, use.kept_until)
         if kept_until <= until:

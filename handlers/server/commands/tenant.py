@@ -22,8 +22,8 @@ class Tenant:
 def find_or_create(db: Connection, *, name: str, by_name: bool, lock: int) -> Tenant:
     """Find the oldest organization; create one called `name` if there is none.
 
-    With `by_name`, only organizations called `name` are considered. `lock` is a key that serializes commands which
-    look for the same organization.
+    With `by_name`, it is the oldest one of this name. `lock` is a key that serializes commands which look for the same
+    organization.
     """
     from handlers.services.organizations.create import create_organization
     from persistence import organizations

@@ -315,9 +315,9 @@ def _named_coupons(coupons: CouponWork, book: BookTerms, command: CouponCommand)
 
 
 def _finders(coupons: CouponWork, book: BookTerms, command: CouponCommand) -> list[Callable[[], Coupon | None]]:
-    """For each coupon to be assigned, a function that finds it, or returns None for the next coupon of the book.
+    """For each coupon to be assigned, a function that returns the coupon, or None for the next coupon of the book.
 
-    So an unknown code is refused only when its function is called.
+    An unknown code is refused only when its function is called.
     """
     if command.coupon_id is not None:
         [coupon] = _named_coupons(coupons, book, command)

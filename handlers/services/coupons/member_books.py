@@ -207,7 +207,10 @@ class _MemberView:
         return by_book, reserved_stock
 
     def _stock(self, books: Sequence[BookTerms], reserved_stock: Mapping[int, int]) -> dict[int, Decimal | None]:
-        """The amount left to assign of each book, None without a limit; for a list of codes, 1 means at least one."""
+        """The amount left to assign of each book, by id; None without a limit.
+
+        For a list of codes, 1 means at least one.
+        """
         list_ids = [book.coupon_book_id for book in books if book.type == LIST]
         books_with_free_codes: set[int] = set()
         if list_ids:

@@ -153,7 +153,7 @@ class CapturedOrders(OrderWork):
 
 
 def _refuse_unless_captured(event: LoyaltyEvent) -> None:
-    """Raise EventCancelled for a cancelled event, and EventNotCaptured for an event that was not only captured."""
+    """Raise EventCancelled for a cancelled event, and EventNotCaptured for one that was not captured."""
     if event.reversal_loyalty_event_id is not None:
         raise EventCancelled(f"The event {event.loyalty_event_key} was cancelled, or its order was undone.")
     if not event.is_captured_only:

@@ -193,7 +193,7 @@ class RowReader:
             yield _empty_row(raw) if raw.is_empty else self._csv_row(raw, self._columns)
 
     def _csv_row(self, raw: RawRow, columns: Columns) -> ImportRow:
-        """The row with its values, or with its fault and as much of its content as can be shown."""
+        """The row with its values; if it is not valid, with a fault and with as much content as can be shown."""
         cells: Sequence[str] | None = None
         try:
             cells = cells_of(_decode(raw, self._job.encoding), self.delimiter or delimiter_of(""))
@@ -204,7 +204,7 @@ class RowReader:
             return _faulty_row(raw, original, fault, name)
 
     def _json_row(self, raw: RawRow) -> ImportRow:
-        """The row of a line of JSON; with a fault if the line is no valid row."""
+        """The row of a line of JSON; a row with a fault if the line is not valid."""
         job, text = self._job, None
         row: Mapping[str, Any] = {}
         try:

@@ -43,7 +43,7 @@ class TierRow:
         return self.hold.held_tier(self.schedule, points, now)
 
     def tier_of_new_member(self, now: datetime) -> HeldTier | None:
-        """The tier that a member without points gets in the program; None if the member gets none."""
+        """The tier that a new member, who has no points yet, gets in the program; None for no tier."""
         return self.held_tier(lambda _: TierPoints(), now)
 
 

@@ -152,7 +152,7 @@ class MovementBatch:
     def _fail_refused_sets_and_group_others(self) -> list[list[int]]:
         """Fail the sets with a refused movement; return the positions of the other movements, grouped by set.
 
-        Since they are grouped, interleaved sets have the same result as sets posted one after the other.
+        Interleaved sets then have the same result as sets posted one after the other.
         """
         refused_set_ids: set[str | None] = {
             self.movements[position].atomic_set_id
@@ -378,7 +378,7 @@ def mint_and_read(
 
 
 def _on_account(movement: Movement, ledger_account_id: int | None) -> Movement:
-    """The movement on the default account of its ledger; its refusal if the id is None, as the ledger has none."""
+    """The movement on the account with this id; None is a default account that does not exist: a refused movement."""
     refusal = None
     if ledger_account_id is None:
         refusal = UnknownLedgerAccount(f"The ledger {movement.ledger_id} has no default account.")

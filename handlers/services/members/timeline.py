@@ -70,7 +70,7 @@ def timeline_of(db: Connection, member: Member, query: TimelineQuery) -> Timelin
 
 
 def _newest(heads: Mapping[str, Sequence[Head]], limit: int) -> tuple[list[tuple[str, int]], dict[str, int]]:
-    """The newest rows of all sources as (source, id), and for each source the position at which the next page begins.
+    """The newest rows of all sources, as (source, id), and the position in each source at which the next page begins.
 
     The further rows of a source have ids below its position; 0 means that it has no further rows.
     """

@@ -60,7 +60,7 @@ class AdvanceRequest:
 
 
 def advance_missions(calls: Sequence[Call], requests: Sequence[AdvanceRequest]) -> list[Mapping[str, Any] | Refusal]:
-    """Count `amount` for the mission of each call, one after the other, and pay the rewards that it achieves.
+    """Count the amount of each request for its mission, one request after the other, and pay the achieved rewards.
 
     The same key with the same request returns the same response. The refusal of a request is KeyReused, MemberInactive,
     MissionClosed or MissionExhausted.

@@ -20,7 +20,7 @@ def new_key(organization_id: int) -> str:
 
 
 def hash_of(key: str) -> bytes:
-    """The stored form of a key: as the key is random, a fast hash does not reveal it."""
+    """The stored form of a key. A fast hash does not reveal the key, since keys are random."""
     return hashlib.sha256(key.encode()).digest()
 
 

@@ -81,7 +81,7 @@ class Offer:
 
 
 def _is_only_reason(reasons: Sequence[Refusal], kind: type[Refusal]) -> bool:
-    """True if there is only one reason, and it is of this kind."""
+    """True if `reasons` are one refusal, and it is of this kind."""
     return len(reasons) == 1 and type(reasons[0]) is kind
 
 

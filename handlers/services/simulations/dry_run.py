@@ -57,7 +57,7 @@ class Scenario:
         return None if name is None else self._part(name).get("currency")
 
     def raised_by(self, amount: Decimal) -> Scenario:
-        """The scenario with a total greater by `amount`, and without payments, which would not add up to it."""
+        """The scenario with a total that is greater by `amount`, and without payments, which would not add up to it."""
         name, total = self.part_with_total, self.total
         if name is None or total is None:
             return self

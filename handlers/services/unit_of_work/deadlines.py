@@ -40,7 +40,10 @@ def call_deadline() -> Deadline:
 
 
 def set_queued_deadline(unit: UnitOfWork, tracked: TrackedEvent) -> None:
-    """Set a new deadline for a queued event and all that it causes; other events of the same call do not share it."""
+    """Give a queued event a new deadline for its expressions and for those of all events that it causes.
+
+    Other events of the same call do not share it.
+    """
     queued_deadline = Deadline(_QUEUED_SECONDS, time.thread_time)
     unit.execution.deadlines[tracked.origin] = call_deadline().earlier(queued_deadline)
 

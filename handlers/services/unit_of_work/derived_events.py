@@ -278,7 +278,7 @@ def find_tier_earnings(
 
 
 def can_be_notified(member: Member) -> bool:
-    """True for an active member who is not erased: only such members are notified of points that expire."""
+    """True for an active member who is not erased; other members are not notified of points that expire."""
     return member.active and member.erased_at is None
 
 

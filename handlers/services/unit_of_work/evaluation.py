@@ -101,7 +101,7 @@ def evaluate_derived(
 
 
 def store_derived(unit: UnitOfWork, derived: Sequence[DerivedEvent], reason: str) -> None:
-    """Store derived events without evaluating them, such as those of a quiet import, for the members' timelines."""
+    """Store derived events for the members' timelines, without evaluating them, as quiet imports do."""
     unit.expect_events(len(derived))
     for event in derived:
         process_event(unit, _make_tracked_event(unit, event, reason, is_evaluated=False))

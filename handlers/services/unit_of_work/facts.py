@@ -98,9 +98,9 @@ def facts_of(unit: UnitOfWork, tracked: TrackedEvent, order_with_items: OrderWit
 def _set_or_inherit_basket(
     unit: UnitOfWork, member_id: int, spend: Decimal | None, currency: str | None, order: Mapping[str, Any] | None
 ) -> Basket | None:
-    """The basket that discounts are taken off: a new one for an order or payment, else that of the event's cause.
+    """The basket that discounts are taken off: a new one for an order or payment, else that of the causing event.
 
-    Keeps a new basket in the unit, for the events that this event causes. Returns None if the cause has no basket, or
+    A new basket is kept in the unit, for the events that this event causes. None if the causing event has no basket or
     one of another member, or if the configuration discounts no orders. An event without a cause begins with no basket.
     """
     if not unit.configuration.discounts_orders:

@@ -213,7 +213,7 @@ class OrderWork:
 
     @cached_property
     def _ids_in_use(self) -> set[str]:
-        """The external ids of existing orders that no new order can have; looked up once for the whole batch."""
+        """The external ids of existing orders that no new order can have; looked up once for the batch."""
         return orders.find_external_ids_in_use(self._db, self._organization_id, self._existing_ids)
 
     def _forget_if_erased(self, external_id: str) -> bool:

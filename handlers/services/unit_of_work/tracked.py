@@ -70,11 +70,14 @@ class TrackedEvent:
 
     @property
     def transaction_prefix(self) -> str:
-        """The key of the event, or `new_prefix`, a new key, if clients may know the key of the event."""
+        """The beginning of the keys of the event's transactions.
+
+        It is the key of the event, or a new one if clients may know the key of the event.
+        """
         return self.new_prefix or self.key
 
     def stored_date(self, now: datetime) -> datetime | None:
-        """The event's moment that is stored with its effects; None if that is `now`, when they are created."""
+        """The moment of the event as its effects store it: None if it is `now`, at which they are created."""
         if self.happened_at is not None:
             return self.happened_at
         return None if self.at == now else self.at
