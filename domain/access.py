@@ -62,7 +62,8 @@ def merge_grants(grants: Iterable[Grant]) -> Grant:
 def without_implied_roles(roles: Iterable[str]) -> frozenset[str]:
     """The roles except roles that another role implies: `x:read` is left out if `x:write` is there."""
     all_roles = frozenset(roles)
-    return frozenset(role for role in all_roles if not (role.endswith(":read") and _write_role_of(role) in all_roles))
+    implied_roles = {_read_role_of(role) for role in all_roles if role.endswith(":write")}
+    return all_roles - implied_roles
 
 
 def limit_grant(token_grant: Grant, user_grant: Grant) -> Grant:
@@ -113,11 +114,6 @@ def _all_roles_of(grant: Grant) -> frozenset[str]:
 def _read_role_of(role: str) -> str:
     """The role `x:read` for the role `x:write` or `x:read`."""
     return role.replace(":write", ":read")
-
-
-def _write_role_of(role: str) -> str:
-    """The role `x:write` for the role `x:write` or `x:read`."""
-    return role.replace(":read", ":write")
 
 
 def narrow_grant(grant: Grant, requested_scopes: Iterable[str]) -> Grant | None:

@@ -87,12 +87,11 @@ def continue_span(contexts: Sequence[Any]) -> AbstractContextManager[Any]:
         return _attach(contexts[0])
     from opentelemetry import trace
 
-    links = [
-        trace.Link(trace.get_current_span(context).get_span_context())
-        for context in contexts[1:]
-        if context is not None
-    ]
-    return tracer_span("batch of calls", context=contexts[0], links=links, attributes={"loyalty.calls": len(contexts)})
+    first_context, *other_contexts = contexts
+    other_spans = [trace.get_current_span(context) for context in other_contexts if context is not None]
+    links = [trace.Link(span.get_span_context()) for span in other_spans]
+    attributes = {"loyalty.calls": len(contexts)}
+    return tracer_span("batch of calls", context=first_context, links=links, attributes=attributes)
 
 
 @contextmanager

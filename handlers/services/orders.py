@@ -89,15 +89,17 @@ def _create_part(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrde
             # Only the first event was refused: later ones were about the order of the other transaction. Undo these.
             raise StartOver("Another transaction has created an order with the same externalId.")
     external_ids = [new_orders[position].external_id for position in results_by_position]
-    orders_by_external_id = (
-        orders.find_by_external_ids(call.db, call.organization.organization_id, external_ids) if external_ids else {}
-    )
-    return [
-        CreatedOrder(new_order.external_id, refusal=refusals[position])
-        if refusals[position]
-        else _outcome(new_order.external_id, results_by_position[position], orders_by_external_id)
-        for position, new_order in enumerate(new_orders)
-    ]
+    orders_by_external_id: Mapping[str, OrderWithItems] = {}
+    if external_ids:
+        orders_by_external_id = orders.find_by_external_ids(call.db, call.organization.organization_id, external_ids)
+    created_orders = []
+    for position, new_order in enumerate(new_orders):
+        if refusals[position] is None:
+            outcome = _outcome(new_order.external_id, results_by_position[position], orders_by_external_id)
+        else:
+            outcome = CreatedOrder(new_order.external_id, refusal=refusals[position])
+        created_orders.append(outcome)
+    return created_orders
 
 
 def _outcome(

@@ -128,7 +128,8 @@ def lock_versions(
         select(*COLUMNS).where(*within(collection), is_listed).order_by(table.c.content_document_id).with_for_update()
     )
     rows = db.execute(statement, {"keys": list(keys), "locales": list(locales)})
-    return {(document.document_key, document.locale): document for document in [ContentDocument(*row) for row in rows]}
+    documents = [ContentDocument(*row) for row in rows]
+    return {(document.document_key, document.locale): document for document in documents}
 
 
 def find_locales(db: Connection, collection: ContentCollection, document_key: str) -> list[str]:
@@ -166,10 +167,8 @@ def upsert(
             "now": now,
         },
     )
-    by_key_and_locale = {
-        (document.document_key, document.locale): document
-        for document in [ContentDocument(*row) for row in stored_rows]
-    }
+    stored_documents = [ContentDocument(*row) for row in stored_rows]
+    by_key_and_locale = {(document.document_key, document.locale): document for document in stored_documents}
     documents = [by_key_and_locale[row["document_key"], row["locale"]] for row in rows]
     _store_values(db, collection, documents)
     return documents

@@ -55,7 +55,8 @@ def find_by_ids(db: Connection, collection: ContentCollection, ids: Sequence[int
         documents.c.organization_id == collection.organization_id,
         documents.c.content_document_id == func.any(cast(list(ids), ARRAY(documents.c.content_document_id.type))),
     )
-    by_id = {record.content_document_id: record for record in [ContentDocument(*row) for row in db.execute(statement)]}
+    found_documents = [ContentDocument(*row) for row in db.execute(statement)]
+    by_id = {document.content_document_id: document for document in found_documents}
     return [by_id[id_] for id_ in ids if id_ in by_id]
 
 

@@ -238,18 +238,14 @@ def find_next_lots(
     """
     # Lots that expire at `at` cannot be used any more: their expiry is at the start, not after it.
     first_expiry = "-infinity" if lot_range.with_expired else at
-    starts = [
-        {"member_id": member_id, "expired_at": first_expiry, "created_at": "infinity", "lot_id": 0}
-        if lot is None
-        else {
-            "member_id": member_id,
+    starts: list[dict[str, Any]] = []
+    for member_id, lot in after.items():
+        start = {"expired_at": first_expiry, "created_at": "infinity", "lot_id": 0}
+        if lot is not None:
             # Lots without expiry come last.
-            "expired_at": lot.expired_at or "infinity",
-            "created_at": lot.created_at,
-            "lot_id": lot.coupon_lot_id,
-        }
-        for member_id, lot in after.items()
-    ]
+            expiry = lot.expired_at or "infinity"
+            start = {"expired_at": expiry, "created_at": lot.created_at, "lot_id": lot.coupon_lot_id}
+        starts.append({"member_id": member_id, **start})
     if lot_range.coupon_id is None:
         statement, id_ = _NEXT_LOTS_OF_BOOK, lot_range.coupon_book_id
     else:

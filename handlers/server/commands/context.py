@@ -234,7 +234,8 @@ def _failure_of_database(error: Exception) -> str | None:
 
 def first_line_of(error: DBAPIError) -> str:
     """The first line of the database's message, or the kind of error if it has no message."""
-    return str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
+    message = str(error.orig).strip()
+    return message.splitlines()[0] if message else type(error.orig).__name__
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])

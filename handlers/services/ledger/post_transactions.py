@@ -378,7 +378,7 @@ def mint_and_read(
 
 
 def _on_account(movement: Movement, ledger_account_id: int | None) -> Movement:
-    """The movement on the account with this id; None is a default account that does not exist: a refused movement."""
+    """The movement on the account with this id; None refuses the movement: the ledger has no default account."""
     refusal = None
     if ledger_account_id is None:
         refusal = UnknownLedgerAccount(f"The ledger {movement.ledger_id} has no default account.")

@@ -6,6 +6,7 @@ The number of statements does not depend on the number of members.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import compress
 from typing import Any
 
 from sqlalchemy import Connection
@@ -69,11 +70,10 @@ def enrol_members(
     `origins` has the request of each member, if they come from several requests.
     """
     refusals = refusals_of(call, new_members)
-    accepted_requests = [
-        NewMember(properties) for properties, refusal in zip(new_members, refusals, strict=True) if refusal is None
-    ]
+    is_accepted = [refusal is None for refusal in refusals]
+    accepted_requests = [NewMember(properties) for properties in compress(new_members, is_accepted)]
     if origins is not None:
-        origins = [origin for origin, refusal in zip(origins, refusals, strict=True) if refusal is None]
+        origins = list(compress(origins, is_accepted))
     reason = "The member was enrolled by request."
     enrolments = iter(enrol_new_members(call, accepted_requests, reason, origins) if accepted_requests else ())
     return [

@@ -83,8 +83,11 @@ def _newest(heads: Mapping[str, Sequence[Head]], limit: int) -> tuple[list[tuple
         newest = max(names, key=lambda name: _sort_key(name, heads[name][indexes[name]]))
         row_ids.append((newest, heads[newest][indexes[newest]].id))
         indexes[newest] += 1
-    after = {name: 0 if index == len(heads[name]) else heads[name][index].id + 1 for name, index in indexes.items()}
-    return row_ids, after
+    positions = {}
+    for name, index in indexes.items():
+        further_heads = heads[name][index:]
+        positions[name] = further_heads[0].id + 1 if further_heads else 0
+    return row_ids, positions
 
 
 def _sort_key(name: str, head: Head) -> tuple[datetime, int, int]:

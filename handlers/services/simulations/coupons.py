@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -101,25 +101,18 @@ def offers_of(run: DryRun) -> tuple[list[Offer], bool]:
     amounts = member_books.find_amounts(unit.db, member, ids, unit.now)
     books = [coupons.loader.state.books[book_id] for book_id in ids if book_id in coupons.loader.state.books]
     list_ids = [book.coupon_book_id for book in books if book.type == LIST]
-    books_with_free_codes = (
-        member_books.find_books_with_free_codes(unit.db, unit.organization_id, list_ids, unit.now)
-        if list_ids
-        else frozenset()
-    )
-    offers = [
-        Offer(
-            book,
-            # `facts` knows neither the unused coupons of the member nor the free codes of a list; both are read above.
-            replace(
-                facts,
-                unused=amounts.get(book.coupon_book_id, Amounts()).unused,
-                stock_left=stock_left(book, int(book.coupon_book_id in books_with_free_codes)),
-            ),
-            run.scenario.total,
-            run.currency,
+    books_with_free_codes: Collection[int] = ()
+    if list_ids:
+        books_with_free_codes = member_books.find_books_with_free_codes(
+            unit.db, unit.organization_id, list_ids, unit.now
         )
-        for book, facts in zip(books, coupons.facts(member, books), strict=True)
-    ]
+    offers = []
+    for book, facts in zip(books, coupons.facts(member, books), strict=True):
+        # `facts` knows neither the unused coupons of the member nor the free codes of a list; both are read above.
+        unused_amount = amounts.get(book.coupon_book_id, Amounts()).unused
+        has_free_code = book.coupon_book_id in books_with_free_codes
+        complete_facts = replace(facts, unused=unused_amount, stock_left=stock_left(book, int(has_free_code)))
+        offers.append(Offer(book, complete_facts, run.scenario.total, run.currency))
     return offers, has_all
 
 

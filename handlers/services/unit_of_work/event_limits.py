@@ -122,23 +122,23 @@ def _occasions(
     limit is per location.
     """
     zones = {campaign.zone for campaign in limited_campaigns}
+
+    def days_of(at: datetime) -> tuple[date, ...]:
+        return tuple(period_start(DAILY, at, zone) for zone in zones)
+
     has_locations = any(rule.scope == LOCATION for campaign in limited_campaigns for rule in campaign.limits)
     locations = _locations(unit, tracked) if has_locations else {}
     # By event type: one occasion for the day in each zone and for the location.
     distinct_occasions: dict[str, dict[tuple[tuple[date, ...], str | None], _Occasion]] = {}
     for event in tracked:
-        days = tuple(period_start(DAILY, event.at, zone) for zone in zones)
         code = None if event.order is None else locations.get(event.order["externalId"])
-        distinct_occasions.setdefault(event.event.event_type, {})[days, code] = _Occasion(event.at, code)
+        distinct_occasions.setdefault(event.event.event_type, {})[days_of(event.at), code] = _Occasion(event.at, code)
     by_type = {event_type: set(occasions.values()) for event_type, occasions in distinct_occasions.items()}
-    moments = {tuple(period_start(DAILY, at, zone) for zone in zones): at for at in unit.moments}
-    derived_occasions = {_Occasion(at) for at in moments.values()}
-    return {
-        **by_type,
-        **{
-            event_type: derived_occasions | by_type.get(event_type, set()) for event_type in unit.possible_derived_types
-        },
-    }
+    moments_by_days = {days_of(at): at for at in unit.moments}
+    derived_occasions = {_Occasion(at) for at in moments_by_days.values()}
+    for event_type in unit.possible_derived_types:
+        by_type[event_type] = derived_occasions | by_type.get(event_type, set())
+    return by_type
 
 
 def _locations(unit: UnitOfWork, tracked: Sequence[TrackedEvent]) -> Mapping[str, str | None]:

@@ -185,10 +185,7 @@ class LockedMembers:
     def _add_owners_of_settled_points(self) -> None:
         """Load the members whose points became available or never will: events report that in any case."""
         wallet_ids = {member.wallet_id for member in self.members.values()}
-        wallets = {
-            mint.to_wallet_id
-            for step in self.ledger.steps
-            if (mint := settled_wait(step)) is not None and mint.to_wallet_id is not None
-        }
-        if wallets - wallet_ids:
-            self._add(self._find_owners(wallets - wallet_ids))
+        settled_mints = filter(None, map(settled_wait, self.ledger.steps))
+        credited_ids = {mint.to_wallet_id for mint in settled_mints if mint.to_wallet_id is not None}
+        if credited_ids - wallet_ids:
+            self._add(self._find_owners(credited_ids - wallet_ids))

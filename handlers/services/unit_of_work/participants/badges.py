@@ -106,13 +106,13 @@ class BadgeWork:
             event_ids = unit.reversals.event_ids if unit.reversals else frozenset()
             trackings = badges.find_for_reversal(unit.db, self._organization_id, unit.members, event_ids=event_ids)
             self._balances.put_trackings(trackings)
-        return [
-            reversed_badge(
-                tracking, self._balances.reverse(tracking.badge_tracking_id, badge, reversal.loyalty_event_id)
-            )
-            for tracking in self._balances.unreverted_trackings(event_id)
-            if (badge := self._badges.get(tracking.badge_id)) is not None
-        ]
+        reversed_badges = []
+        for tracking in self._balances.unreverted_trackings(event_id):
+            badge = self._badges.get(tracking.badge_id)
+            if badge is not None:
+                badge_reversal = self._balances.reverse(tracking.badge_tracking_id, badge, reversal.loyalty_event_id)
+                reversed_badges.append(reversed_badge(tracking, badge_reversal))
+        return reversed_badges
 
     def flush(self) -> None:
         """Store the changes since the last flush, with three statements at most."""

@@ -63,8 +63,10 @@ def find_usable_codes(
     codes: set[str] = set()
     if considered_events:
         # The codes of all events: a code with which an order is created counts for the later events of the order, too.
-        codes = {code for event in incoming_events if (code := named_code(event)) is not None}
-    order_ids = {order_id for event in considered_events if (order_id := _order(event).get("externalId")) is not None}
+        named_codes = map(named_code, incoming_events)
+        codes = {code for code in named_codes if code is not None}
+    orders = map(_order, considered_events)
+    order_ids = {order["externalId"] for order in orders if order.get("externalId") is not None}
     active_events = [event for event in considered_events if event.event_type in programs.active_types]
     max_chain = max_referral_chain(configuration, reported_types)
     if not max_chain:
