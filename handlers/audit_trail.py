@@ -157,11 +157,11 @@ class AuditTrail:
             changes[name] = change
         self.entries.append(
             NewEntry(
-                entity_type,
-                str(entity_id),
-                _limited_json(changes),
-                tuple(member_ids),
-                tuple({wallet_id for wallet_id in wallet_ids if wallet_id is not None}),
+                entity_type=entity_type,
+                entity_id=str(entity_id),
+                changes=_limited_json(changes),
+                member_ids=tuple(member_ids),
+                wallet_ids=tuple({wallet_id for wallet_id in wallet_ids if wallet_id is not None}),
             )
         )
 

@@ -147,15 +147,15 @@ def _tiers_of(member: Member, value: Sequence[Sequence[Any]] | None) -> list[Mem
     """The value of the column _TIERS: the member's tiers, in the order of the programs."""
     return [
         MemberTier(
-            member.organization_id,
-            member.member_id,
-            program_id,
-            tier_id,
-            is_manual,
-            _moment(expires_at),
-            datetime.fromisoformat(created_at),
-            floor,
-            _moment(floor_ends),
+            organization_id=member.organization_id,
+            member_id=member.member_id,
+            loyalty_program_id=program_id,
+            loyalty_tier_id=tier_id,
+            is_manual=is_manual,
+            expires_at=_moment(expires_at),
+            created_at=datetime.fromisoformat(created_at),
+            floor_tier_id=floor,
+            floor_expires_at=_moment(floor_ends),
         )
         for program_id, tier_id, is_manual, expires_at, created_at, floor, floor_ends in value or ()
     ]

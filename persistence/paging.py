@@ -140,7 +140,14 @@ def page_of(
         last = rows[-1][field_count:]
         next_position = sorting.position(last, _with_direction(page.order), page.page + 1, total.rows, rows_so_far)
     records = [kind(*row[:field_count]) for row in rows]
-    return Paged(total.rows, page.page, page.limit, records, next_position, total.is_exact)
+    return Paged(
+        total_count=total.rows,
+        page=page.page,
+        limit=page.limit,
+        results=records,
+        next=next_position,
+        is_exact=total.is_exact,
+    )
 
 
 def _total(page: Page, rows_before: int | None, rows: int, has_next: bool, count: Callable[[], RowCount]) -> RowCount:

@@ -70,7 +70,14 @@ def _of_member(
 def _events(kind: str, condition: str, cause: str = "cause_loyalty_event_id", other_facts_name: str = "") -> _Source:
     """The events of the member that meet a condition; `cause` is the column with the event that caused the row."""
     rows = f"FROM events e WHERE e.organization_id = :o AND e.member_id = :m AND {condition}"
-    return _Source(kind, rows, "e.loyalty_event_id", "e.created_at", f"e.{cause}", other_facts_name=other_facts_name)
+    return _Source(
+        kind=kind,
+        rows=rows,
+        id="e.loyalty_event_id",
+        at="e.created_at",
+        event_id=f"e.{cause}",
+        other_facts_name=other_facts_name,
+    )
 
 
 _ENTRIES = (
@@ -82,12 +89,12 @@ SOURCES: Mapping[str, _Source] = {
     "events": _events(EVENT, "NOT (e.event_type = ANY(:derived) AND e.reason IS NOT NULL)", cause="loyalty_event_id"),
     # A transaction has several entries of a wallet if it was captured, or went into debt: only the first one is a row.
     "ledgerTransactions": _Source(
-        POINTS,
-        f"{_ENTRIES} AND n.entry_index = (SELECT min(f.entry_index) FROM ledger_entries f WHERE f.organization_id = :o"
-        " AND f.ledger_transaction_id = n.ledger_transaction_id AND f.wallet_id = :w)",
-        "n.ledger_transaction_id",
-        "t.created_at",
-        "t.loyalty_event_id",
+        kind=POINTS,
+        rows=f"{_ENTRIES} AND n.entry_index = (SELECT min(f.entry_index) FROM ledger_entries f"
+        " WHERE f.organization_id = :o AND f.ledger_transaction_id = n.ledger_transaction_id AND f.wallet_id = :w)",
+        id="n.ledger_transaction_id",
+        at="t.created_at",
+        event_id="t.loyalty_event_id",
         search_rows=_ENTRIES,
     ),
     "pointsReleases": _events(

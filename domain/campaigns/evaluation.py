@@ -387,4 +387,6 @@ class Evaluator:
     ) -> None:
         """In a dry run, report that an action applies, or `why` it does not; `action` None is the whole campaign."""
         if self._explaining:
-            self._evaluation.explanations.append(Explanation(campaign.record, action, why is None, why, trace))
+            self._evaluation.explanations.append(
+                Explanation(campaign=campaign.record, action=action, applied=why is None, reason=why, trace=trace)
+            )

@@ -58,7 +58,12 @@ class ComputedEffect:
         """The terms of the discount that the effect gives."""
         params = self.params
         return DiscountTerms(
-            params["type"], params["value"], params["base"], params["per"], self.items, params.get("maxAmount")
+            kind=params["type"],
+            value=params["value"],
+            base=params["base"],
+            per=params["per"],
+            items=self.items,
+            max_amount=params.get("maxAmount"),
         )
 
 

@@ -63,14 +63,14 @@ class EventFact:
             "effects": effects,
         }
         return TimelineRow(
-            EVENT,
-            self.created_at,
-            self.external_event_date or self.created_at,
-            text,
-            self.actor,
-            self.loyalty_event_id,
-            self.reversal_loyalty_event_id is not None,
-            details,
+            kind=EVENT,
+            recorded_at=self.created_at,
+            happened_at=self.external_event_date or self.created_at,
+            text=text,
+            by=self.actor,
+            loyalty_event_id=self.loyalty_event_id,
+            is_reversed=self.reversal_loyalty_event_id is not None,
+            details=details,
         )
 
     def _occurrence(self) -> str:
@@ -179,12 +179,12 @@ class TierFact:
         }
         happened_at = self.external_event_date or self.created_at
         return TimelineRow(
-            TIER,
-            self.created_at,
-            happened_at,
-            f"{text}.",
-            self.actor,
-            self.loyalty_event_id,
+            kind=TIER,
+            recorded_at=self.created_at,
+            happened_at=happened_at,
+            text=f"{text}.",
+            by=self.actor,
+            loyalty_event_id=self.loyalty_event_id,
             is_reversed=False,
             details=details,
         )
@@ -229,14 +229,14 @@ class MissionFact:
         }
         is_reversed = self.reversal_loyalty_event_id is not None
         return TimelineRow(
-            MISSION,
-            self.created_at,
-            self.happened_at,
-            f"{text}{after_colon(self.description)}.",
-            self.actor,
-            self.loyalty_event_id,
-            is_reversed,
-            details,
+            kind=MISSION,
+            recorded_at=self.created_at,
+            happened_at=self.happened_at,
+            text=f"{text}{after_colon(self.description)}.",
+            by=self.actor,
+            loyalty_event_id=self.loyalty_event_id,
+            is_reversed=is_reversed,
+            details=details,
         )
 
 

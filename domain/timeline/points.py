@@ -90,14 +90,14 @@ class PointsFact:
             "reversalLedgerTransactionId": self.reversal_ledger_transaction_id,
         }
         return TimelineRow(
-            POINTS,
-            self.created_at,
-            self.external_event_date or self.created_at,
-            self._sentence(source),
-            changed_by,
-            self.loyalty_event_id,
-            self.status == REVERTED,
-            details,
+            kind=POINTS,
+            recorded_at=self.created_at,
+            happened_at=self.external_event_date or self.created_at,
+            text=self._sentence(source),
+            by=changed_by,
+            loyalty_event_id=self.loyalty_event_id,
+            is_reversed=self.status == REVERTED,
+            details=details,
         )
 
     def _sentence(self, source: Source) -> str:
@@ -173,12 +173,12 @@ class PointsReleaseFact:
         }
         by_request = "" if self.actor is None else _REASONS[BY_REQUEST]
         return TimelineRow(
-            POINTS,
-            self.created_at,
-            self.external_event_date or self.created_at,
-            f"{amount_text(self.amount)} {self.account_name} became available{by_request}.",
-            self.actor,
-            self.cause_loyalty_event_id,
+            kind=POINTS,
+            recorded_at=self.created_at,
+            happened_at=self.external_event_date or self.created_at,
+            text=f"{amount_text(self.amount)} {self.account_name} became available{by_request}.",
+            by=self.actor,
+            loyalty_event_id=self.cause_loyalty_event_id,
             is_reversed=False,
             details=details,
             details_name=POINTS_RELEASE,

@@ -37,12 +37,12 @@ def groups(document: Mapping[str, Any]) -> list[OperationGroup]:
             # The OpenAPI document is invalid, which its validation reports after the pages are made.
             continue
         entry = OperationEntry(
-            operation["operationId"],
-            method.upper(),
-            path,
-            operation.get("summary", operation["operationId"]),
-            operation.get("x-extension", False),
-            operation.get("deprecated", False),
+            operation_id=operation["operationId"],
+            method=method.upper(),
+            path=path,
+            summary=operation.get("summary", operation["operationId"]),
+            is_extension=operation.get("x-extension", False),
+            is_deprecated=operation.get("deprecated", False),
         )
         by_tag.setdefault((operation.get("tags") or ["operations"])[0], []).append(entry)
     tags = {tag["name"]: tag for tag in document.get("tags", ())}

@@ -74,7 +74,7 @@ def _purchase(number: int, fields: list[str]) -> Purchase:
         raise ValueError(f"number_of_cds must be a whole number, not {quantity!r}")
     if not _VALUE.fullmatch(value):
         raise ValueError(f"dollar_value must be an amount such as 11.77, not {value!r}")
-    return Purchase(number, customer_id, _day(day), int(quantity), Decimal(value))
+    return Purchase(number=number, customer_id=customer_id, day=_day(day), quantity=int(quantity), total=Decimal(value))
 
 
 def _day(text: str) -> date:

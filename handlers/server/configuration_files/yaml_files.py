@@ -169,7 +169,13 @@ def _read(file_name: str, text: str) -> RecordFile:
     assert isinstance(content, dict)
     kind, _, name_in_kind = content["record"].partition("/")
     fields_lines = {pointer.removeprefix("/fields"): line for pointer, line in lines.items()}
-    return RecordFile(file_name, Ref(kind, name_in_kind), content["fields"], fields_lines, content.get("order", inf))
+    return RecordFile(
+        file=file_name,
+        ref=Ref(kind, name_in_kind),
+        fields=content["fields"],
+        lines=fields_lines,
+        order=content.get("order", inf),
+    )
 
 
 def _faults_of_form(file_name: str, content: Any, lines: Mapping[str, int]) -> list[str]:

@@ -112,7 +112,9 @@ def use_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> lis
     The same key with the same request returns the same usage.
     """
     only_usages: list[CouponUsage | Refusal] = []
-    for outcome in _Requests("use", USE_REASON, calls, requests, _use).run_all():
+    for outcome in _Requests(
+        request_kind="use", default_reason=USE_REASON, calls=calls, requests=requests, execute=_use
+    ).run_all():
         if isinstance(outcome, Refusal):
             only_usages.append(outcome)
         else:
@@ -127,7 +129,9 @@ def assign_coupons(calls: Sequence[Call], requests: Sequence[CouponRequest]) -> 
     `is_strict`, all are assigned or none; if not, as many as possible, but at least one. The same keys with the same
     request return the same usages.
     """
-    return _Requests("assign", ASSIGN_REASON, calls, requests, _assign).run_all()
+    return _Requests(
+        request_kind="assign", default_reason=ASSIGN_REASON, calls=calls, requests=requests, execute=_assign
+    ).run_all()
 
 
 # Executes a request about coupons of a book; the bytes are the digest of the request.

@@ -122,7 +122,9 @@ def _read(step: ImportStep, row: ImportRow, tiers: Tiers) -> _MemberRow:
         changes = _BODY.changes(body)
     except InvalidRequest as refusal:
         raise step.fault_at(refusal.faults[0].pointer, _FIELD_OF_POINTER, refusal.detail) from None
-    return _MemberRow(row, changes, attributes, step.past_moment_in(row, "joinedAt"), tiers.of(row))
+    return _MemberRow(
+        row=row, sent=changes, attributes=attributes, joined_at=step.past_moment_in(row, "joinedAt"), tier=tiers.of(row)
+    )
 
 
 def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRows:

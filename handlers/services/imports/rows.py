@@ -40,7 +40,13 @@ class ImportRow:
     def to_failed_row(self, reason: str, column: str | None = None) -> FailedRow:
         """The record of the row as a failed one."""
         name = self.values.get(_MEMBER, self.member_name)
-        return FailedRow(self.line, column, reason, self.sent, name.strip() if isinstance(name, str) else None)
+        return FailedRow(
+            line=self.line,
+            column_name=column,
+            reason=reason,
+            row=self.sent,
+            loyalty_member_id=name.strip() if isinstance(name, str) else None,
+        )
 
 
 class RowReader:

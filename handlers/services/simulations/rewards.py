@@ -181,7 +181,13 @@ def _tiers_in_reach(run: DryRun) -> Iterator[NextReward]:
             smallest_amount = Decimal(1).scaleb(-account.decimals)
             missing_points = (required_points - counted_points).quantize(smallest_amount, ROUND_CEILING)
             gift = _gift(SET_TIER, loyaltyProgramKey=tier.loyalty_program_key, loyaltyTierKey=tier.loyalty_tier_key)
-            yield NextReward(TIER, tier.loyalty_tier_key, tier.name, Shortfall(POINTS, missing_points), [gift])
+            yield NextReward(
+                kind=TIER,
+                key=tier.loyalty_tier_key,
+                name=tier.name,
+                missing=Shortfall(POINTS, missing_points),
+                gives=[gift],
+            )
 
 
 def _missions_in_reach(run: DryRun) -> Iterator[NextReward]:
@@ -229,7 +235,9 @@ def _books_in_reach(offers: Iterable[Offer]) -> tuple[list[NextReward], bool]:
             book = offer.book
             shortfall = Shortfall(POINTS, missing_points)
             gift = _gift(ASSIGN_COUPON, couponBookKey=book.coupon_book_key, amount=Decimal(1))
-            rewards.append(NextReward(COUPON_BOOK, book.coupon_book_key, book.name, shortfall, [gift]))
+            rewards.append(
+                NextReward(kind=COUPON_BOOK, key=book.coupon_book_key, name=book.name, missing=shortfall, gives=[gift])
+            )
     return rewards, True
 
 

@@ -219,11 +219,11 @@ def _no_effects(unit: UnitOfWork, tracked: TrackedEvent) -> Evaluation:
 def _evaluator(unit: UnitOfWork, facts: EventFacts, deadline: Deadline) -> Evaluator:
     """The evaluator of the campaigns for one event."""
     return Evaluator(
-        facts,
-        unit.ledger,
-        unit.counters,
-        unit.configuration.accounts_by_key,
-        unit.configuration.functions,
+        event=facts,
+        session=unit.ledger,
+        counters=unit.counters,
+        accounts=unit.configuration.accounts_by_key,
+        functions=unit.configuration.functions,
         executor_of=lambda effect_id: _EXECUTORS[effect_id](unit),
         mode=unit.mode,
         tracing=unit.tracing,

@@ -101,7 +101,16 @@ def _insert(
         rows.append(row)
         call.audit.add("user", user_id, after=_audit_values(row, inline, groups))
         if secret is not None:
-            invitations.append(Invitation(user_id, email, email, str(row["auth_client_id"]), secret, expires_at))
+            invitations.append(
+                Invitation(
+                    user_id=user_id,
+                    name=email,
+                    email=email,
+                    auth_client_id=str(row["auth_client_id"]),
+                    temporary_password=secret,
+                    expires_at=expires_at,
+                )
+            )
     users.add_users(call.db, rows)
     memberships = [new_membership(organization_id, user_id, active=True, inline=inline) for user_id in ids]
     users.save_memberships(call.db, memberships, call.real_now)
