@@ -58,7 +58,8 @@ def _unit_of(currency: str | None) -> Decimal:
 def fraction_digits(*amounts: Decimal) -> int:
     """The maximum number of fraction digits of the amounts."""
     exponents = [amount.normalize(EXACT).as_tuple().exponent for amount in amounts]
-    return max([0, *(-exponent for exponent in exponents if isinstance(exponent, int))])
+    digits = [-exponent for exponent in exponents if isinstance(exponent, int)]
+    return max([0, *digits])
 
 
 def finest_digits(currency: str | None, amount: Decimal) -> int:

@@ -21,7 +21,9 @@ def list_effects(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     column, _, direction = (page.order or "effectId").partition(",")
     records.sort(key=lambda record: (record[column], record["effectId"]), reverse=direction == "desc")
     first = page.page * page.limit
-    return Paged(len(records), page.page, page.limit, records[first : first + page.limit])
+    return Paged(
+        total_count=len(records), page=page.page, limit=page.limit, results=records[first : first + page.limit]
+    )
 
 
 @operation("getEffect", response=wrapped("effect", lambda record: record))

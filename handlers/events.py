@@ -115,7 +115,8 @@ def list_dead_letter_events(call: Call, query: Mapping[str, Any]) -> dict[str, A
     """A page of the dead letters."""
     organization_id = call.organization.organization_id
     page = queue.find_page_of_dead_letters(call.db, organization_id, query)
-    return listed(partial(dead_letter, include=query.get("include", ())))(page)
+    shape = partial(dead_letter, include=query.get("include", ()))
+    return listed(shape)(page)
 
 
 @operation("requeueDeadLetterEvent", audit="event")

@@ -7,8 +7,7 @@ from typing import Any
 from domain.audiences import CompiledAudience
 from domain.ledger.records import BURN, MINT
 from domain.members import MAX_ID_LENGTH, Member, MemberInactive
-from domain.programs import LoyaltyProgram, LoyaltyTier
-from domain.tier_log import TierTracking
+from domain.programs import LoyaltyProgram
 from domain.tiers import MemberTier
 from handlers.audit_trail import Audited
 from handlers.call import ADMINISTRATION, INTEGRATION, MEMBER_SUBJECT, Call
@@ -21,6 +20,7 @@ from handlers.schemas.member_points import MOVED_POINTS
 from handlers.schemas.member_tiers import (
     TIER_BY_ID,
     TIER_BY_KEY,
+    RequestedTier,
     TierById,
     TierByIdInProgram,
     TierByKey,
@@ -177,7 +177,7 @@ def list_member_tiers(
         if tier.loyalty_program_id == program.loyalty_program_id
     ]
     # Any page after the first is empty.
-    return Paged(len(tiers), page.page, page.limit, [] if page.page else tiers)
+    return Paged(total_count=len(tiers), page=page.page, limit=page.limit, results=[] if page.page else tiers)
 
 
 @operation(
@@ -186,33 +186,27 @@ def list_member_tiers(
     response={INTEGRATION: tier_key, ADMINISTRATION: tier_id},
     audit="member-tier",
 )
-def set_member_tier(
-    call: Call, member: Member, program: LoyaltyProgram, body: TierByKey | TierById
-) -> tuple[TierTracking, LoyaltyTier | None]:
+def set_member_tier(call: Call, member: Member, program: LoyaltyProgram, body: TierByKey | TierById) -> RequestedTier:
     """Set the member's tier by hand; without a tier in the body, return the member to the tier of the points."""
     return _set_tier(call, member, program, body)
 
 
 @operation("setMemberTierByLoyaltyMemberId", response=tier_id, audit="member-tier")
-def set_member_tier_by_loyalty_member_id(
-    call: Call, member: Member, body: TierByIdInProgram
-) -> tuple[TierTracking, LoyaltyTier | None]:
+def set_member_tier_by_loyalty_member_id(call: Call, member: Member, body: TierByIdInProgram) -> RequestedTier:
     """Set the member's tier as `setMemberTier` does; the body names the program."""
     return _set_tier(call, member, references.loyalty_program(call, body.loyalty_program_id), body)
 
 
-def _set_tier(
-    call: Call, member: Member, program: LoyaltyProgram, body: TierByKey | TierById
-) -> tuple[TierTracking, LoyaltyTier | None]:
-    """Set the tier that the body names; return the record of the request, and the tier that resulted, if any."""
+def _set_tier(call: Call, member: Member, program: LoyaltyProgram, body: TierByKey | TierById) -> RequestedTier:
+    """Set the tier that the body names; return the record of the request and the resulting tier."""
     key_or_id = body.loyalty_tier_key if isinstance(body, TierByKey) else body.loyalty_tier_id
     tier = None if key_or_id is None else references.tier_of_program(call, program, key_or_id)
     tracking = set_tier(call, member, program, tier, body)
     # Mostly the tier that resulted is the one that was set, and need not be looked up.
     if tier is not None and tracking.answered_tier_id == tier.loyalty_tier_id:
-        return tracking, tier
+        return RequestedTier(tracking, tier)
     tier_id = tracking.answered_tier_id
-    return tracking, None if tier_id is None else TIERS.find(call.db, member.organization_id, tier_id)
+    return RequestedTier(tracking, None if tier_id is None else TIERS.find(call.db, member.organization_id, tier_id))
 
 
 @operation("checkMemberAudiences", response=audience_ids)

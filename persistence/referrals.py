@@ -166,4 +166,4 @@ def find_leaderboard(db: Connection, program: ReferralProgram, page: Page) -> Pa
     rows = [LeaderboardRow(*row) for row in db.exec_driver_sql(statement, values)]
     address = (program.organization_id, program.referral_program_id)
     total = db.exec_driver_sql(_LEADERS, address).scalar_one()
-    return Paged(total, page.page, page.limit, rows)
+    return Paged(total_count=total, page=page.page, limit=page.limit, results=rows)

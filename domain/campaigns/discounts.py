@@ -141,7 +141,13 @@ class Basket:
             return Discount(requested, min(requested, self.remaining_total), nothing_left=nothing_left)
         amount = min(requested, self.remaining_total, sum(limits, _ZERO))
         shares = allocate(amount, weights, limits, self._unit)
-        return Discount(requested, amount, tuple(map(ItemDiscount, indexes, shares)), tuple(weights), nothing_left)
+        return Discount(
+            requested=requested,
+            amount=amount,
+            allocation=tuple(map(ItemDiscount, indexes, shares)),
+            weights=tuple(weights),
+            nothing_left=nothing_left,
+        )
 
     def part(self, discount: Discount, items: Collection[int]) -> Discount:
         """The part of a discount that is taken off some of its items only.
@@ -152,7 +158,9 @@ class Basket:
         shares = tuple(compress(discount.allocation, is_kept))
         weights = tuple(compress(discount.weights, is_kept))
         amount = sum((share.amount for share in shares), _ZERO)
-        return self.cut(Discount(amount, amount, shares, weights), self.remaining_total)
+        return self.cut(
+            Discount(requested=amount, amount=amount, allocation=shares, weights=weights), self.remaining_total
+        )
 
     def cut(self, discount: Discount, amount: Decimal) -> Discount:
         """The discount cut to an amount, which is spread over the same items again.

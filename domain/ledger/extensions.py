@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import NamedTuple
 
 from domain.fields import Internal
 from domain.ledger.expiry import ExpiryCalendar
@@ -103,6 +104,13 @@ class ExpiryExtension:
         return Extension(self.until, self.months)
 
 
-def count_and_amount(lots: Collection[Lot]) -> tuple[int, Decimal]:
+class LotTotals(NamedTuple):
+    """The number of some lots, and the sum of their remaining amounts."""
+
+    lots: int
+    amount: Decimal
+
+
+def totals_of(lots: Collection[Lot]) -> LotTotals:
     """The number of lots and the sum of their remaining amounts."""
-    return len(lots), sum((lot.remaining for lot in lots), Decimal(0))
+    return LotTotals(len(lots), sum((lot.remaining for lot in lots), Decimal(0)))

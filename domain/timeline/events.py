@@ -273,10 +273,10 @@ class ReferralFact:
         }
         at, is_reversed = self.created_at, self.reversal_loyalty_event_id is not None
         return TimelineRow(
-            REFERRAL,
-            at,
-            at,
-            f"{text}.",
+            kind=REFERRAL,
+            recorded_at=at,
+            happened_at=at,
+            text=f"{text}.",
             by=None,
             loyalty_event_id=self.loyalty_event_id,
             is_reversed=is_reversed,

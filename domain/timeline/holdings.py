@@ -49,7 +49,16 @@ class CouponFact:
             "reversalUsageId": self.reversal_usage_id,
         }
         at, is_reversed = self.created_at, self.reversal_usage_id is not None
-        return TimelineRow(COUPON, at, at, text, changed_by, self.loyalty_event_id, is_reversed, details)
+        return TimelineRow(
+            kind=COUPON,
+            recorded_at=at,
+            happened_at=at,
+            text=text,
+            by=changed_by,
+            loyalty_event_id=self.loyalty_event_id,
+            is_reversed=is_reversed,
+            details=details,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +135,13 @@ class BadgeFact:
             "reversalBadgeTrackingId": self.reversal_badge_tracking_id,
         }
         at, is_reversed = self.created_at, self.reversal_badge_tracking_id is not None
-        return TimelineRow(BADGE, at, at, text, changed_by, self.loyalty_event_id, is_reversed, details)
+        return TimelineRow(
+            kind=BADGE,
+            recorded_at=at,
+            happened_at=at,
+            text=text,
+            by=changed_by,
+            loyalty_event_id=self.loyalty_event_id,
+            is_reversed=is_reversed,
+            details=details,
+        )

@@ -266,7 +266,8 @@ class Shape:
             for name, field in response_fields.items()
         ]
         # Each reads all values of a record by one call, since responses have many records with many fields.
-        self._of_mapping, self._of_record = (_getter(kind, tuple(response_fields)) for kind in (itemgetter, attrgetter))
+        self._of_mapping = _getter(itemgetter, tuple(response_fields))
+        self._of_record = _getter(attrgetter, tuple(response_fields))
 
     def dump(self, record: Any) -> dict[str, Any]:
         """The JSON object of a record or mapping."""

@@ -1,7 +1,7 @@
 """Setting a member's tier on the wire (integration 4.5.8, administration, Members 4)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from domain.programs import LoyaltyTier
 from domain.tier_log import TierTracking
@@ -34,16 +34,21 @@ TIER_BY_KEY = Body(TierByKey)
 TIER_BY_ID = Body(TierById)
 
 
-def tier_key(tier_change: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
+class RequestedTier(NamedTuple):
+    """The record of a request that set a tier, and the tier that the member then had, if any."""
+
+    tracking: TierTracking
+    tier: LoyaltyTier | None
+
+
+def tier_key(change: RequestedTier) -> dict[str, Any]:
     """The response with the key of the tier that resulted, null if the member has none."""
-    _, tier = tier_change
-    return {"loyaltyTierKey": None if tier is None else tier.loyalty_tier_key}
+    return {"loyaltyTierKey": None if change.tier is None else change.tier.loyalty_tier_key}
 
 
-def tier_id(tier_change: tuple[TierTracking, LoyaltyTier | None]) -> dict[str, Any]:
+def tier_id(change: RequestedTier) -> dict[str, Any]:
     """The response with the id of the tier that resulted, and the id of the tier tracking."""
-    tracking, _ = tier_change
     return {
-        "loyaltyTierId": tracking.answered_tier_id,
-        "memberTierTrackingId": tracking.member_tier_tracking_id,
+        "loyaltyTierId": change.tracking.answered_tier_id,
+        "memberTierTrackingId": change.tracking.member_tier_tracking_id,
     }

@@ -118,7 +118,7 @@ def find_page(
         total = db.execute(select(func.count()).select_from(_JOINED).where(*conditions), parameters).scalar_one()
     width = len(columns)
     entries = [MemberCouponEntry(*(*row[:width], CouponBook(*row[width:]))) for row in rows]
-    return Paged(total, page.page, page.limit, entries)
+    return Paged(total_count=total, page=page.page, limit=page.limit, results=entries)
 
 
 def expiry_of_member(at: datetime) -> ColumnElement[Any]:

@@ -135,18 +135,19 @@ def reset(organization: int, client_id: str | None, as_json: bool) -> None:
 
     The old secret and its tokens are no longer valid. The permissions of the user stay unchanged.
     """
+    from handlers.services.organizations.create import ApiCredentials
     from handlers.services.organizations.reset import CredentialsNotFound, reset_credentials
 
     with migrated_engine(load_settings()) as engine:
 
-        def change(db: Connection) -> tuple[str, str]:
+        def change(db: Connection) -> ApiCredentials:
             return reset_credentials(db, organization, client_id, datetime.now(UTC))
 
         try:
-            reset_client_id, secret = transactions.run(engine, change)
+            credentials_after = transactions.run(engine, change)
         except CredentialsNotFound as error:
             raise click.ClickException(str(error)) from None
-    print_result(as_json, {"clientId": reset_client_id, "clientSecret": secret})
+    print_result(as_json, {"clientId": credentials_after.client_id, "clientSecret": credentials_after.client_secret})
 
 
 @click.command()

@@ -11,8 +11,8 @@ from handlers.server.loading import loading
 def worker(once: bool) -> None:
     """Evaluate queued events and run the periodic jobs.
 
-    It runs until Ctrl-C or SIGTERM, and ends its batch first; one that is killed leaves everything to the others. Run
-    as many as are needed, on as many machines. `loyalty serve` runs one of its own by default.
+    It runs until Ctrl-C or SIGTERM, and ends its batch first; if it is killed, other workers do the rest of its work.
+    Run as many as are needed, on as many machines. `loyalty serve` runs one of its own by default.
     """
     with loading():
         from handlers.http.logging import configure

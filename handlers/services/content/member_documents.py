@@ -148,7 +148,7 @@ def _read_page(
     )
     page, limit = paging["page"], paging["limit"]
     total, documents = document_queries.find_page(call.db, collection, viewer, sort_keys, page, limit)
-    return member_documents(collection, paging, Paged(total, page, limit, documents))
+    return member_documents(collection, paging, Paged(total_count=total, page=page, limit=limit, results=documents))
 
 
 def _audience_keys(call: Call, member: Member) -> list[str]:

@@ -191,9 +191,10 @@ class _SentEvent:
 
 
 def segments(batch: Sequence[AnyEvent]) -> list[list[AnyEvent]]:
-    """The batch in segments: an event that undoes a purchase order begins a new segment if its segment has this order.
+    """Divide a batch, so that the order that an event undoes is stored before the segment with this event begins.
 
-    The events that created or confirmed the order must be stored before their effects can be reversed.
+    Only the effects of stored events can be reversed. So an event that undoes an order begins a new segment if its
+    segment also creates or confirms this order.
     """
     if not any(item.event.event_type in UNDOING_EVENTS for item in batch):
         return [list(batch)]

@@ -15,8 +15,9 @@ from domain.ledger.extensions import (
     RUNNING,
     ExpiryExtension,
     Extension,
+    LotTotals,
     UnknownLedgerLot,
-    count_and_amount,
+    totals_of,
 )
 from domain.ledger.postings import Details
 from domain.ledger.records import LedgerAccount
@@ -76,8 +77,8 @@ class _WalletExtension:
     lots: Mapping[int, frozenset[int] | None]
     is_dry_run: bool
 
-    def extend(self, execution: Execution, wallet_ids: Collection[int]) -> tuple[int, Decimal]:
-        """Extend the lots of the wallets, in a dry run without storing it; return their number and amount."""
+    def extend(self, execution: Execution, wallet_ids: Collection[int]) -> LotTotals:
+        """Extend the lots of the wallets, in a dry run without storing it; return the totals of the extended lots."""
         unit = UnitOfWork(execution)
         account_ids = {self.account.ledger_account_id}
         unit.lock_wallets(wallet_ids, account_ids)
@@ -87,8 +88,8 @@ class _WalletExtension:
         with open_unit(unit, _REASON, account_ids=account_ids):
             return self._post(unit, wallet_ids)
 
-    def _post(self, unit: UnitOfWork, wallet_ids: Collection[int]) -> tuple[int, Decimal]:
-        """Post a transaction for each wallet with extended lots; return the number and the amount of the lots."""
+    def _post(self, unit: UnitOfWork, wallet_ids: Collection[int]) -> LotTotals:
+        """Post a transaction for each wallet with extended lots; return the totals of these lots."""
         ledger, savepoint = unit.ledger, unit.ledger.savepoint()
         steps_before = len(ledger.steps)
         # Post for all wallets to see which ones have lots to extend, and then only for these.
@@ -99,7 +100,7 @@ class _WalletExtension:
         for wallet_id, lots in zip(wallet_ids, lots_by_step, strict=True):
             if lots:
                 self._post_one(unit, wallet_id)
-        return count_and_amount([lot for lots in lots_by_step for lot in lots])
+        return totals_of([lot for lots in lots_by_step for lot in lots])
 
     def _post_one(self, unit: UnitOfWork, wallet_id: int) -> None:
         account = unit.ledger.accounts[self.account.ledger_account_id]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, insert
 
@@ -151,7 +151,14 @@ def _add_program(db: Connection, common_values: Mapping[str, Any], ledger_id: in
     return program
 
 
-def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str, str]:
+class ApiCredentials(NamedTuple):
+    """The credentials of an API user."""
+
+    client_id: str
+    client_secret: str
+
+
+def _add_users(db: Connection, organization_id: int, now: datetime) -> ApiCredentials:
     """Create the administrator, without a password yet, and the API user. Returns the API user's credentials."""
     timestamps = {"created_at": now, "updated_at": now}
     organizations.add_user(
@@ -175,7 +182,7 @@ def _add_users(db: Connection, organization_id: int, now: datetime) -> tuple[str
         is_api_user=True,
         **timestamps,
     )
-    return client_id, client_secret
+    return ApiCredentials(client_id, client_secret)
 
 
 def _key() -> str:

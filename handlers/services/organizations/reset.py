@@ -11,7 +11,7 @@ from domain.test_clocks import NotATestOrganization
 from handlers.audit_trail import NOT_SHOWN
 from handlers.call import Call
 from handlers.services import passwords
-from handlers.services.organizations.create import DefaultRecords, add_default_records
+from handlers.services.organizations.create import ApiCredentials, DefaultRecords, add_default_records
 from persistence import audit_log, organizations, resetting, users
 from persistence.audit_log import NewEntry, Origin
 from persistence.rows import as_json
@@ -46,8 +46,8 @@ class CredentialsNotFound(LookupError):
     """The organization or its API user does not exist, or it is ambiguous which one is meant."""
 
 
-def reset_credentials(db: Connection, organization_id: int, client_id: str | None, now: datetime) -> tuple[str, str]:
-    """Give an API user of the organization a new secret, which ends its tokens; returns client id and secret.
+def reset_credentials(db: Connection, organization_id: int, client_id: str | None, now: datetime) -> ApiCredentials:
+    """Give an API user of the organization a new secret, which ends its tokens; return the credentials.
 
     Without a `client_id` the organization must have exactly one API user. Raises CredentialsNotFound.
     """
@@ -67,7 +67,7 @@ def reset_credentials(db: Connection, organization_id: int, client_id: str | Non
     entry = NewEntry("user", str(user.user_id), as_json({"password": {"from": NOT_SHOWN, "to": NOT_SHOWN}}))
     entries = [(Origin.by_operator("resetCredentials"), entry)]
     audit_log.add_entries(db, organization_id, now, entries, test_clock=organization.clock_now)
-    return user.auth_client_id, secret
+    return ApiCredentials(user.auth_client_id, secret)
 
 
 def refuse_other_organization(call: Call, organization_id: int | None) -> None:

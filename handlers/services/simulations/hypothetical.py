@@ -122,21 +122,21 @@ class HypotheticalUnit(UnitOfWork):
 
         A tier that the request names counts as set by request, unless it is the tier of the points.
         """
-        tiers = {
-            tier.loyalty_program_id: tier.loyalty_tier_id
-            for key in tier_keys
-            if (tier := self.configuration.tiers.get(key)) is not None
-        }
+        all_tiers = self.configuration.tiers
+        requested_tiers = [all_tiers[key] for key in tier_keys if key in all_tiers]
+        requested_ids = {tier.loyalty_program_id: tier.loyalty_tier_id for tier in requested_tiers}
         for schedule in self.configuration.tier_schedules:
             program_id = schedule.loyalty_program_id
             tier_by_points = schedule.held_tier_of(self._points, self.now)
-            tier_id = tiers.pop(program_id, None)
-            if tier_id is not None and (tier_by_points is None or tier_by_points.loyalty_tier_id != tier_id):
-                yield program_id, HeldTier(tier_id, is_manual=True)
-            elif tier_by_points is not None and (tier_id is not None or self._is_in(schedule, self._points)):
+            id_by_points = None if tier_by_points is None else tier_by_points.loyalty_tier_id
+            requested_id = requested_ids.pop(program_id, None)
+            if requested_id is not None and requested_id != id_by_points:
+                yield program_id, HeldTier(requested_id, is_manual=True)
+            elif tier_by_points is not None and (requested_id is not None or self._is_in(schedule, self._points)):
                 yield program_id, tier_by_points
         # The remaining tiers belong to inactive programs, in which members keep their tiers.
-        yield from ((program_id, HeldTier(tier_id)) for program_id, tier_id in tiers.items())
+        for program_id, tier_id in requested_ids.items():
+            yield program_id, HeldTier(tier_id)
 
     def _is_in(self, schedule: TierSchedule, points: Points) -> bool:
         """True for the default program, which all members are in, and for programs in which the member has points."""

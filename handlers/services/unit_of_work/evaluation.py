@@ -5,7 +5,7 @@ These steps are the same for tracked, queued and captured events, and for the de
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from domain.campaigns.context import EventFacts, Executor
 from domain.campaigns.discounts import Basket
@@ -117,7 +117,7 @@ def process_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     evaluation: Evaluation | None = None
     order_with_items: OrderWithItems | None = None
     refusal: Refusal | None = None
-    reverted_events: list[RevertedEvent] = []
+    reverted_events: Sequence[RevertedEvent] = ()
     refunds: Sequence[TenderRefund] = ()
     if tracked.tracked_at is not None:
         # The client got the key of a queued event early, so that other requests may use keys that begin with it.
@@ -282,27 +282,34 @@ def _make_tracked_event(
     )
 
 
-def _settle_order(
-    unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems
-) -> tuple[OrderWithItems, Sequence[TenderRefund], list[RevertedEvent]]:
+class _SettledOrder(NamedTuple):
+    """An order with the refunds in its payments, these refunds, and the events that were reversed."""
+
+    order_with_items: OrderWithItems
+    refunds: Sequence[TenderRefund]
+    reverted_events: Sequence[RevertedEvent]
+
+
+def _settle_order(unit: UnitOfWork, tracked: TrackedEvent, order: OrderWithItems) -> _SettledOrder:
     """Capture or refund the payments of the order, and reverse effects, as far as the order's new status requires.
 
-    Refunds come first, so that the refunded points can be clawed back. Returns the order with the refunds in its
-    payments, the refunds, and the reversed events.
+    Refunds come first, so that the refunded points can be clawed back.
     """
     refunds: Sequence[TenderRefund] = ()
     purchase_order, items = order
     if not purchase_order.payments or not (unit.is_open and tracked.is_evaluated):
-        return order, refunds, _reverse_effects(unit, tracked, order)
+        return _SettledOrder(order, refunds, _reverse_effects(unit, tracked, order))
     savepoint = unit.ledger.savepoint()
     try:
         with unit.ledger.net_supply_of_reverts():
             if tracked.order_status in PAYMENT_STATUSES and tracked.order is not None and tracked.order.get("payments"):
                 unit.payments.capture(tracked, purchase_order)
             elif extent_to_reverse(purchase_order) is not None:
-                purchase_order, refunds, _ = unit.payments.refund(tracked, purchase_order)
+                refund = unit.payments.refund(tracked, purchase_order)
+                purchase_order, refunds = refund.order, refund.refunds
             order_with_refunds = OrderWithItems(purchase_order, items)
-            return order_with_refunds, refunds, _reverse_effects(unit, tracked, order_with_refunds)
+            reverted_events = _reverse_effects(unit, tracked, order_with_refunds)
+            return _SettledOrder(order_with_refunds, refunds, reverted_events)
     except Refusal:
         unit.ledger.rollback_to(savepoint)
         raise

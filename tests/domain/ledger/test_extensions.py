@@ -9,7 +9,7 @@ import pytest
 
 from domain.calendar import LAST_MOMENT
 from domain.ledger.expiry import ExpiryCalendar
-from domain.ledger.extensions import ExtendLots, Extension, count_and_amount
+from domain.ledger.extensions import ExtendLots, Extension, totals_of
 from domain.ledger.lots import Lot
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -100,5 +100,5 @@ def test_an_extension_is_refused_unless_it_has_either_valid_months_or_a_future_m
 
 
 def test_the_total_of_lots_is_their_number_and_their_remaining_points():
-    assert count_and_amount([lot(remaining=10), lot(remaining=3)]) == (2, 10 + 3)
-    assert count_and_amount([]) == (0, 0)
+    assert totals_of([lot(remaining=10), lot(remaining=3)]) == (2, 10 + 3)
+    assert totals_of([]) == (0, 0)

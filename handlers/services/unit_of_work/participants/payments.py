@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from domain.events import AUTHORIZE
 from domain.ledger.postings import Details, Fiat, Posting, StoredTransaction
@@ -35,6 +35,14 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = "Points payment"
 _STATUSES = {PENDING: HELD, SETTLED: CAPTURED, REVERTED: RELEASED}
+
+
+class OrderRefund(NamedTuple):
+    """An order with new refunds in its payments, these refunds, and their reverts in the ledger."""
+
+    order: Order
+    refunds: list[TenderRefund]
+    reverts: list[Posting]
 
 
 class PaymentWork(Participant):
@@ -105,11 +113,10 @@ class PaymentWork(Participant):
             ledger.capture(transaction, account, part.points, fiat, tracked.stored_date(self._unit.now))
         return payment
 
-    def refund(self, tracked: TrackedEvent, order: Order) -> tuple[Order, list[TenderRefund], list[Posting]]:
+    def refund(self, tracked: TrackedEvent, order: Order) -> OrderRefund:
         """Refund what an event has returned of an order; if it undoes the order, release the payments still held.
 
-        `order` is the order after the event. Returns it with the refunds in its payments, the new refunds, and the
-        reverts in the ledger. Raises AccountInactive or SupplyExceeded.
+        `order` is the order after the event. Raises AccountInactive or SupplyExceeded.
         """
         other_orders = self._find_other_orders(order)
         payments = {
@@ -136,7 +143,7 @@ class PaymentWork(Participant):
         except Refusal:
             ledger.rollback_to(savepoint)
             raise
-        return replace(order, payments=with_refunds(order, refunds)), refunds, reverts
+        return OrderRefund(replace(order, payments=with_refunds(order, refunds)), refunds, reverts)
 
     def _release(self, tracked: TrackedEvent, order: Order, other_orders: Sequence[Order]) -> list[Posting]:
         """Release the payments of an undone order that are still held, unless another order may still capture them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -123,6 +123,14 @@ def named_code(event: IncomingEvent) -> str | None:
 
 def _order(event: IncomingEvent) -> Mapping[str, Any]:
     return (event.payload or {}).get("order") or {}
+
+
+class _PaidReward(NamedTuple):
+    """The paid points of a reward, the refusal of the rest (None if all were paid), and what the points wait for."""
+
+    points: Decimal
+    refusal_of_rest: Refusal | None
+    wait: Wait | None
 
 
 class ReferralWork(Participant):
@@ -253,11 +261,8 @@ class ReferralWork(Participant):
 
     def _mint(
         self, facts: EventFacts, rewarded_program: ProgramWithRewards, reward: ReferralReward, member_id: int
-    ) -> tuple[Decimal, Refusal | None, Wait | None]:
-        """Pay the points of a reward, as far as the maximum balance of the wallet allows.
-
-        Returns the paid points, the refusal of the rest (None if there is no rest), and what the points wait for.
-        """
+    ) -> _PaidReward:
+        """Pay the points of a reward, as far as the maximum balance of the wallet allows."""
         ledger = self._unit.ledger
         wallet_id = self._unit.members[member_id].wallet_id
         account = ledger.accounts.get(reward.ledger_account_id or 0)
@@ -279,10 +284,10 @@ class ReferralWork(Participant):
         )
         granted_amount, refusal_of_rest = ledger.within_max_balance(account, wallet_id, reward.points)
         if refusal_of_rest is not None and not granted_amount:
-            return granted_amount, refusal_of_rest, None
+            return _PaidReward(granted_amount, refusal_of_rest, wait=None)
         terms = Availability.from_fields_of(rewarded_program.record)
         minted = ledger.mint(account, wallet_id, granted_amount, details, availability=terms)
-        return granted_amount, refusal_of_rest, minted.wait
+        return _PaidReward(granted_amount, refusal_of_rest, minted.wait)
 
     def reverse(self, event_id: int, reversal: Reversal) -> list[ReversedPart]:
         """Reverse the uses of codes by an event, so that the uses no longer count."""
