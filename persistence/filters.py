@@ -58,82 +58,82 @@ def lateral_row(table: Any, *keys: tuple[Any, str]) -> Any:
 
 
 def has_row(db: Connection, *conditions: Any) -> bool:
-    """True if the table of the conditions has a row that meets them."""
+    """True if a row meets all the conditions."""
     return bool(db.execute(select(exists().where(*conditions))).scalar_one())
 
 
 def equals(column: Any) -> Filter:
-    """The column has the value."""
+    """A filter for rows whose column has the value."""
     return lambda value: column == value
 
 
 def is_any_of(column: Any) -> Filter:
-    """The column has one of the values."""
+    """A filter for rows whose column has one of the values."""
     return lambda values: column.in_(list(values))
 
 
 def is_true(condition: Any) -> Filter:
-    """The condition if the value is true, its negation if not."""
+    """A filter by the condition if the value is true, and by its negation if the value is false."""
     return lambda value: condition if value else ~condition
 
 
 def is_true_if_asked(condition: Any) -> Filter:
-    """The condition if the value is true; no condition if it is false."""
+    """A filter by the condition if the value is true; no filter if it is false."""
     return lambda value: condition if value else None
 
 
 def is_false_unless_asked(condition: Any) -> Filter:
-    """The negation of the condition if the value is false; no condition if it is true."""
+    """A filter by the negation of the condition if the value is false; no filter if it is true."""
     return lambda value: None if value else ~condition
 
 
 def contains(*columns: Any) -> Filter:
-    """One of the columns contains the text, in letters of any case."""
+    """A filter for rows of which a column contains the text, in letters of any case."""
     return lambda text: or_(*(column.icontains(text, autoescape=True) for column in columns))
 
 
 def has_all(column: Any) -> Filter:
-    """The list in the column has all of the values."""
+    """A filter for rows whose list in the column has all of the values."""
     return lambda values: column.bool_op("@>")(cast(list(values), column.type))
 
 
 def has_any(column: Any) -> Filter:
-    """The list in the column has one of the values."""
+    """A filter for rows whose list in the column has one of the values."""
     return lambda values: column.bool_op("&&")(cast(list(values), column.type))
 
 
 def has_any_or_none(column: Any) -> Filter:
-    """The list in the column has one of the values, or is empty."""
+    """A filter for rows whose list in the column has one of the values, or is empty."""
     return lambda values: or_(has_any(column)(values), func.cardinality(column) == 0)
 
 
 def is_at_or_after(column: Any) -> Filter:
-    """The moment in the column is at or after the moment in the text."""
+    """A filter for rows whose moment in the column is at or after the moment of the text."""
     return lambda text: column >= instant_of(text)
 
 
 def is_before(column: Any) -> Filter:
-    """The moment in the column is before the moment in the text."""
+    """A filter for rows whose moment in the column is before the moment of the text."""
     return lambda text: column < instant_of(text)
 
 
 def is_at_or_before(column: Any) -> Filter:
-    """The moment in the column is at or before the moment in the text."""
+    """A filter for rows whose moment in the column is at or before the moment of the text."""
     return lambda text: column <= instant_of(text)
 
 
 def is_null_or_at_or_after(column: Any) -> Filter:
-    """The moment in the column is at or after the moment in the text; null is no limit."""
+    """A filter for rows whose moment in the column is null, or at or after the moment of the text."""
     return lambda text: or_(column.is_(None), column >= instant_of(text))
 
 
 def is_null_or_at_or_before(column: Any) -> Filter:
-    """The moment in the column is at or before the moment in the text; null is no limit."""
+    """A filter for rows whose moment in the column is null, or at or before the moment of the text."""
     return lambda text: or_(column.is_(None), column <= instant_of(text))
 
 
 def is_at_least(column: Any) -> Filter:
-    """The column is not below the value."""
+    """A filter for rows whose column is not below the value."""
     return lambda value: column >= value
 
 

@@ -260,8 +260,9 @@ def find_page_of_dead_letters(db: Connection, organization_id: int, query: Mappi
 
 
 def _dead_letter(*row: Any) -> DeadLetter:
-    """The dead letter of a row: the columns of the event, then the three columns of the queue."""
-    return DeadLetter(LoyaltyEvent(*row[:-3]), *row[-3:])
+    """The dead letter of a row of `find_page_of_dead_letters`."""
+    *event_columns, attempts, queued_at, dead_at = row
+    return DeadLetter(LoyaltyEvent(*event_columns), attempts, queued_at, dead_at)
 
 
 def figures(db: Connection) -> QueueFigures:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
@@ -278,11 +279,11 @@ class IdAllocator:
         self._db = db
         self._table = table
         self._next_count = first
-        self._unused_ids = list(reserved_ids)[::-1]
+        self._unused_ids = deque(reserved_ids)
 
     def add_reserved(self, ids: Sequence[int]) -> None:
         """Use ids that another statement has reserved before all other ids."""
-        self._unused_ids += ids[::-1]
+        self._unused_ids.extendleft(reversed(ids))
 
     def expect(self, count: int) -> None:
         """Let the next statement reserve at least this number of ids."""
@@ -291,13 +292,14 @@ class IdAllocator:
     def take(self) -> int:
         """Return the next id, reserving more if none is left."""
         if not self._unused_ids:
-            self._unused_ids = reserve_ids(self._db, **{self._table: self._next_count})[self._table][::-1]
+            new_ids = reserve_ids(self._db, **{self._table: self._next_count})
+            self._unused_ids.extend(new_ids[self._table])
             self._next_count *= 2
-        return self._unused_ids.pop()
+        return self._unused_ids.popleft()
 
     def take_reserved(self, count: int) -> list[int]:
         """Return at most `count` of the reserved ids."""
-        return [self._unused_ids.pop() for _ in range(min(count, len(self._unused_ids)))]
+        return [self._unused_ids.popleft() for _ in range(min(count, len(self._unused_ids)))]
 
     def __iter__(self) -> Iterator[int]:
         """An endless sequence of ids."""

@@ -148,6 +148,10 @@ def _fields_of(operation: Mapping[str, Any], schemas: Schemas) -> frozenset[str]
 
 
 def _properties(schema: Mapping[str, Any], schemas: Schemas) -> set[str]:
+    """The names of the fields of an object by its schema, with those of the schemas that it combines."""
     resolved_schema = schemas.resolve(schema)
-    parts = [part for word in ("allOf", "oneOf", "anyOf") for part in resolved_schema.get(word, ())]
-    return {*resolved_schema.get("properties", ())}.union(*(_properties(part, schemas) for part in parts))
+    names = set(resolved_schema.get("properties", ()))
+    for word in ("allOf", "oneOf", "anyOf"):
+        for part in resolved_schema.get(word, ()):
+            names |= _properties(part, schemas)
+    return names

@@ -142,8 +142,8 @@ class MovementBatch:
                     self._outcomes[position] = transaction_id
                 elif movement.refusal_if_new is not None:
                     raise movement.refusal_if_new
-                elif wallet_ids := wallets_of(movement).intersection(self._erased_wallet_ids):
-                    raise MemberErased(f"The member of the wallet {min(wallet_ids)} was erased.")
+                elif erased_ids := wallets_of(movement).intersection(self._erased_wallet_ids):
+                    raise MemberErased(f"The member of the wallet {min(erased_ids)} was erased.")
                 elif calls_by_key.setdefault(key, call) is not call:
                     self._outcomes[position] = NotBatchable()
             except Refusal as refusal:

@@ -143,11 +143,13 @@ class BadgeWork:
 
     def assign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> ExecutorResult:
         """Execute the effect `assign-badge`."""
-        return ExecutorResult(Decimal(abs(self._balances.assign(self._grant_of(event, params)).amount_assigned)))
+        tracking = self._balances.assign(self._grant_of(event, params))
+        return ExecutorResult(amount=Decimal(tracking.amount_assigned))
 
     def unassign_by_effect(self, event: EventFacts, params: Mapping[str, Any]) -> ExecutorResult:
         """Execute the effect `unassign-badge`."""
-        return ExecutorResult(Decimal(abs(self._balances.unassign(self._grant_of(event, params)).amount_assigned)))
+        tracking = self._balances.unassign(self._grant_of(event, params))
+        return ExecutorResult(amount=Decimal(-tracking.amount_assigned))
 
     def _grant_of(self, event: EventFacts, params: Mapping[str, Any]) -> BadgeGrant:
         """The grant of an effect; its amount is rounded down to whole badges."""
