@@ -162,10 +162,10 @@ def find_next_members(
     db: Connection, export_range: ExportRange, after: int, limit: int
 ) -> Iterator[tuple[Member, ExportedTier | None]]:
     """The next members after an id who were not erased, each with a tier that was set by request, or None."""
-    for *columns, tier_key, expires_at, tier_hold in stream(
+    for *columns, tier_name, expires_at, tier_hold in stream(
         db, _MEMBERS, export_range.values(after, limit), ROWS_IN_MEMORY
     ):
-        tier = None if tier_key is None else ExportedTier(tier_key, expires_at, tier_hold)
+        tier = None if tier_name is None else ExportedTier(tier_name, expires_at, tier_hold)
         yield Member(*columns), tier
 
 

@@ -229,7 +229,7 @@ _NO_WAITING_POINTS = _WaitingPoints(_ZERO, arrived_mints=(), ended_amount=_ZERO)
 
 
 def _split_waiting_points(waiting: str | None, due_mints: list[Any] | None) -> _WaitingPoints:
-    """The waiting points of a row, split into those that still wait, have arrived, or have ended.
+    """The waiting points of a row, split into points that still wait, have arrived, or have ended.
 
     The arguments are the two elements of the column `waiting_points`.
     """

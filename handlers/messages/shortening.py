@@ -80,7 +80,7 @@ def _is_chosen(condition: Mapping[str, Any], value: Any) -> bool:
 
 
 def _stand_in(value: Any) -> Any:
-    """A small value of the same type, in place of `value`; stand-ins for different values are different."""
+    """A small value of the same type, in place of `value`; its replacement differs for different values."""
     return {str(id(value)): None} if isinstance(value, dict) else [id(value)]
 
 
