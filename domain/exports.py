@@ -69,6 +69,8 @@ QUEUED, RUNNING, DONE, FAILED, CANCELLED, EXPIRED = "queued", "running", "done",
 ROWS_KEPT_FOR = timedelta(days=7)
 # A worker that has added nothing to its export for this time is considered dead.
 ABANDONED_AFTER = timedelta(minutes=2)
+# An export fails if so many workers have died while they wrote it.
+MAX_CRASHES = 5
 MAX_UNFINISHED_EXPORTS = 20
 """How many exports of an organization may be queued or running; enough for one of each kind at once."""
 
@@ -78,7 +80,8 @@ class ExportJob:
     """An export: which rows it consists of, and its progress.
 
     `filters` are the set filters, by their names on the wire. `attempt` is how many times a worker has begun the
-    export; only the last of these workers continues it. `last_id` is the maximum id of the rows.
+    export; only the last of these workers continues it. `crashes` is how many of them have died. `last_id` is the
+    maximum id of the rows.
     """
 
     organization_id: int
@@ -90,6 +93,7 @@ class ExportJob:
     description: str | None
     status: str
     attempt: Internal[int]
+    crashes: Internal[int]
     parts: int
     rows: int
     bytes: int

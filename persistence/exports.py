@@ -24,6 +24,7 @@ EXPORTS = FileJobs(
 )
 _CLAIM = f"""
 UPDATE exports SET status = '{RUNNING}', attempt = attempt + 1, parts = 0, rows = 0, bytes = 0, last_id = NULL,
+    crashes = crashes + CASE status WHEN '{RUNNING}' THEN 1 ELSE 0 END,
     started_at = %(started_at)s, updated_at = %(now)s
 WHERE organization_id = %(organization_id)s AND export_id IN (
     SELECT export_id FROM exports

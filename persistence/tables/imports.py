@@ -80,8 +80,8 @@ exports = record_table(
     Index("ix_exports_to_do", "updated_at", postgresql_where=text("status IN ('queued', 'running')")),
     Index("ix_exports_kept", "finished_at", postgresql_where=text("status = 'done'")),
     belongs_to_organization(),
-    types={"attempt": Integer, "parts": Integer},
-    defaults={"attempt": "0", "parts": "0", "rows": "0", "bytes": "0"},
+    types={"attempt": Integer, "crashes": Integer, "parts": Integer},
+    defaults={"attempt": "0", "crashes": "0", "parts": "0", "rows": "0", "bytes": "0"},
 )
 
 export_parts = tenant_table(

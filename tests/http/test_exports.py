@@ -813,6 +813,20 @@ def test_a_worker_continues_an_export_whose_worker_crashed(jobs, organization, m
     assert jobs.get(path)["rows"] == 2
 
 
+def test_an_export_that_crashes_5_workers_fails(jobs, organization):
+    organization.member("ana")
+    path, engine, now = jobs.begin(), organization.api.engine, datetime.now(UTC)
+    export_id = jobs.get(path)["exportId"]
+    # Five workers claim the export and die; the last claim was two minutes ago.
+    for number in range(5, 0, -1):
+        at = now - 2 * number * ABANDONED_AFTER
+        assert transactions.run(engine, lambda db, at=at: exports.claim(db, organization.id, export_id, at))
+    jobs.write()
+    failed_export = jobs.get(path)
+    assert (failed_export["status"], failed_export["rows"]) == ("failed", 0)
+    assert failed_export["error"] == "Workers have died 5 times while they wrote the export."
+
+
 def test_the_export_of_an_organization_does_not_wait_for_all_exports_of_another_one(
     jobs, organization, other_organization
 ):

@@ -1,7 +1,8 @@
 """Writes exports: all rows of one snapshot of the database, stored part by part.
 
 Exports of several organizations are written alternately, so that a large one does not keep the others waiting. If a
-worker dies, another worker writes its exports again from the beginning, with new snapshots.
+worker dies, another worker writes its exports again from the beginning, with new snapshots. An export at which workers
+die again and again ends as failed.
 """
 
 import logging
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Engine
 
-from domain.exports import ABANDONED_AFTER, DONE, FAILED, QUEUED, RUNNING, ExportJob, ExportTooLarge
+from domain.exports import ABANDONED_AFTER, DONE, FAILED, MAX_CRASHES, QUEUED, RUNNING, ExportJob, ExportTooLarge
 from handlers.services.exports.rows import ROWS, ExportedRow, json_line
 from handlers.services.turns import Address, Turns
 from handlers.settings import Settings
@@ -112,6 +113,9 @@ class ExportWriter:
 
     def _write(self, job: ExportJob) -> None:
         """Write rows of an export until the time of the step is over or the export is done."""
+        if job.crashes >= MAX_CRASHES:
+            self._fail(job, f"Workers have died {job.crashes} times while they wrote the export.")
+            return
         end = time.monotonic() + STEP_SECONDS
         for part in self._open(job).parts:
             if part is not None and not self._add_part(job, part):
