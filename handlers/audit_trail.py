@@ -79,7 +79,8 @@ class Audited:
         if before is None and self.before is not None:
             before = arguments[self.before]
         is_change = self.is_change
-        for record in (result,) if self.records is None else self.records(result):
+        records = (result,) if self.records is None else self.records(result)
+        for record in records:
             if not is_change and self._is_repeated(call, record):
                 # An earlier request with the same key created the record, and has the entry.
                 continue

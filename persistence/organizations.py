@@ -143,7 +143,8 @@ def _organization_and_rights(
     width = len(_COLUMNS)
     organization = Organization(*rows[0][:width])
     rights = dict.fromkeys(user_ids, _UNKNOWN_USER)
-    for row in rows if user_ids else ():
+    rows_with_rights = rows if user_ids else ()
+    for row in rows_with_rights:
         is_active, is_member, is_system_admin, is_admin, roles, group_roles, generation, user_id = row[
             width : width + len(_RIGHTS)
         ]

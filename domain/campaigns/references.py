@@ -109,7 +109,8 @@ def _literal_keys(variable: str | None, node: Node) -> Iterator[NamedKey]:
     """
     if variable is None:
         return
-    for item in node.items if isinstance(node, ListLiteral) else (node,):
+    compared_nodes = node.items if isinstance(node, ListLiteral) else (node,)
+    for item in compared_nodes:
         if isinstance(item, Constant) and isinstance(item.value, str):
             yield NamedKey(variable, item.value, item.start, item.end)
 

@@ -116,8 +116,10 @@ def decide(stacking: Stacking, bids: Sequence[Bid]) -> Verdict:
 def _winners_of_items(stacking: Stacking, bids: Sequence[Bid]) -> dict[int, frozenset[int] | None]:
     """The items that each winner wins, by the position of its bid; empty if no bid is about items."""
     items: dict[int, set[int]] = {}
-    for item_index in sorted(set().union(*(bid.items for bid in bids))):
-        worths = {position: worth for position, bid in enumerate(bids) if (worth := bid.worth_of(item_index))}
+    item_indexes = {item_index for bid in bids for item_index in bid.items}
+    for item_index in sorted(item_indexes):
+        all_worths = {position: bid.worth_of(item_index) for position, bid in enumerate(bids)}
+        worths = {position: worth for position, worth in all_worths.items() if worth}
         if worths:
             items.setdefault(_winner(stacking, worths), set()).add(item_index)
     return {position: frozenset(indexes) for position, indexes in sorted(items.items())}

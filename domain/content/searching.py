@@ -75,8 +75,10 @@ class SearchReader:
 
     def sort(self, text: str | None) -> tuple[SortKey, ...]:
         """The sort keys of a text `field:direction,...`; no keys for None."""
+        if not text:
+            return ()
         keys = []
-        for part in text.split(",") if text else ():
+        for part in text.split(","):
             name, _, direction = part.partition(":")
             is_of_record = name in RECORD_FIELDS
             collection = self._collection

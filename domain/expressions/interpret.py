@@ -137,9 +137,10 @@ class Interpreter:
         return apply(self.budget, _call_name(node), (overload,) if overload else overloads[name], values)
 
     def decide(self, stop: bool, operands: list[tuple[Node, Scope]]) -> bool:
-        """The value of a chain: `stop` (true for `||`, false for `&&`) if an operand is `stop`, else its opposite.
+        """The value of operands that are joined by `||` (`stop` is true) or `&&` (`stop` is false).
 
-        Raises the first error of an operand unless another operand is `stop`.
+        It is `stop` if an operand is `stop`, else its opposite. Raises the first error of an operand unless another
+        operand is `stop`.
         """
         failure: EvaluationError | None = None
         decided = False

@@ -65,8 +65,10 @@ def read_string(spelling: str, start: int) -> str:
     """The value of a quoted string: single or triple quotes, raw with the prefix `r`, else with the escapes of CEL."""
     match = _PREFIX.match(spelling)
     prefix = match.end() if match else 0
-    width = 3 if spelling[prefix : prefix + 3] in ('"""', "'''") and len(spelling) >= prefix + 6 else 1
-    body = spelling[prefix + width : -width]
+    quoted = spelling[prefix:]
+    is_triple = quoted[:3] in ('"""', "'''") and len(quoted) >= 6
+    width = 3 if is_triple else 1
+    body = quoted[width:-width]
     value = body if prefix else _unescape(body, start + width)
     if "\0" in value:
         raise fault("the character U+0000 is not allowed", start, start + len(spelling))

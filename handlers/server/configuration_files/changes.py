@@ -331,6 +331,8 @@ def _is_same(current: Any, desired: Any) -> bool:
 
 
 def _sort_key(item: tuple[Ref, StoredRecord]) -> tuple[int, int, str]:
+    """The sort key of a record: by kind, then by id if records of the kind are ordered, then by name."""
     ref, stored_record = item
     kind = KIND_OF[ref.kind]
-    return _POSITIONS[ref.kind], stored_record.record[kind.identity] if kind.is_ordered else 0, ref.name
+    id_of_ordered = stored_record.record[kind.identity] if kind.is_ordered else 0
+    return _POSITIONS[ref.kind], id_of_ordered, ref.name

@@ -51,7 +51,8 @@ def track(
     intake = Intake(unit, by_server, origins, claims_payments)
     accepted_events = intake.accept(incoming_events, members, existing.keys)
     existing_orders = set(existing.order_ids)
-    for segment in segments(accepted_events) if unit.stores_rewards else [accepted_events]:
+    all_segments = segments(accepted_events) if unit.stores_rewards else [accepted_events]
+    for segment in all_segments:
         if segment:
             external_ids = _external_ids(segment)
             # A dry run does not know yet which orders exist, so it looks for all of them.

@@ -93,8 +93,9 @@ class EarningsReader:
         """The earliest expiry of the new points in each account."""
         wallet_id = self._run.member.wallet_id
         expiries: dict[int, datetime] = {}
-        for step in self._run.unit.ledger.steps[self._steps_before :]:
-            for move in step.lot_moves if isinstance(step, Posting) else ():
+        new_steps = self._run.unit.ledger.steps[self._steps_before :]
+        for posting in [step for step in new_steps if isinstance(step, Posting)]:
+            for move in posting.lot_moves:
                 if isinstance(move, NewLot) and move.wallet_id == wallet_id and move.expires_at is not None:
                     earliest = expiries.get(move.ledger_account_id, move.expires_at)
                     expiries[move.ledger_account_id] = min(earliest, move.expires_at)
@@ -104,7 +105,8 @@ class EarningsReader:
         """The coupons that were assigned to the member."""
         unit = self._run.unit
         amounts = dict[str, Decimal]()
-        for usage in unit.coupons.loader.state.new_usages if unit.uses("coupons") else ():
+        new_usages = unit.coupons.loader.state.new_usages if unit.uses("coupons") else ()
+        for usage in new_usages:
             if usage.member_id == self._run.member.member_id and usage.amount_assigned > 0:
                 key = usage.coupon_book_key
                 amounts[key] = amounts.get(key, _ZERO) + usage.amount_assigned

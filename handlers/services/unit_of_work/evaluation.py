@@ -142,10 +142,11 @@ def process_event(unit: UnitOfWork, tracked: TrackedEvent) -> Result:
     if refunds:
         result["refunds"] = list(map(TENDER_REFUND, refunds))
     if not unit.is_dry_run:
-        for error_of_rule in () if evaluation is None else evaluation.errors:
-            metrics.count_error(unit.organization_id, error_of_rule)
-        if evaluation is not None and evaluation.alerts:
-            unit.outbox.report(evaluation.alerts)
+        if evaluation is not None:
+            for error_of_rule in evaluation.errors:
+                metrics.count_error(unit.organization_id, error_of_rule)
+            if evaluation.alerts:
+                unit.outbox.report(evaluation.alerts)
         location = None if order_with_items is None else order_with_items.order.location_code
         unit.event_rows.add(tracked, result["status"], result, evaluation, location, reverted_events)
     unit.outcomes.append(EventOutcome(tracked.member.member_id, tracked.loyalty_event_id, result))

@@ -62,7 +62,8 @@ def queue_events(
     """Queue messages about evaluated or cancelled events, given as stored rows; at most one statement."""
     subscriptions = [subscription for subscription in configuration.subscriptions if subscription.type == WEB_HOOK]
     messages = []
-    for row in rows if subscriptions else ():
+    considered_rows = rows if subscriptions else ()
+    for row in considered_rows:
         trigger_ids = [
             subscription.trigger_id for subscription in subscriptions if subscription.includes_event(row["event_type"])
         ]
@@ -91,7 +92,8 @@ def queue_async_results(execution: Execution, results: Sequence[AsyncResult]) ->
     configuration = configuration_of(execution.db, execution.organization)
     subscriptions = [subscription for subscription in configuration.subscriptions if subscription.type == ASYNC_TRACK]
     messages = []
-    for result in results if subscriptions else ():
+    considered_results = results if subscriptions else ()
+    for result in considered_results:
         trigger_ids = [
             subscription.trigger_id for subscription in subscriptions if subscription.includes_event(result.event_type)
         ]
@@ -142,7 +144,8 @@ def queue_entities(
         subscription.trigger_id for subscription in configuration.subscriptions if subscription.includes_entity(entity)
     ]
     messages = []
-    for action, record in changes if trigger_ids else ():
+    considered_changes = changes if trigger_ids else ()
+    for action, record in considered_changes:
         message_type = f"{entity}.{action}"
         body = message(message_type, {"entity": entity, "action": action, "record": record}, execution.now)
         messages.append(_message(trigger_ids, message_type, body, record.get("memberId")))

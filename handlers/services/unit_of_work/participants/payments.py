@@ -78,7 +78,9 @@ class PaymentWork(Participant):
         except Refusal:
             ledger.rollback_to(savepoint)
             raise
-        for payment in captured_payments if self._unit.mode != AUTHORIZE else ():
+        if self._unit.mode == AUTHORIZE:
+            return
+        for payment in captured_payments:
             # Later events of the unit see which order has captured the payment.
             self._payments[payment.points_payment_key] = replace(payment, order_external_id=order.external_id)
             self._orders_to_store[payment.points_payment_id] = order.external_id
