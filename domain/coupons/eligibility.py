@@ -14,6 +14,7 @@ from typing import Any
 from domain.calendar import day_of_week, instant_text
 from domain.coupons.books import ARCHIVED, LIST, PUBLISHED, BookArchived, BookTerms
 from domain.coupons.conditions import holds
+from domain.coupons.locks import CouponLocked
 from domain.coupons.lots import zone_of
 from domain.coupons.refusals import (
     AudienceNotEligible,
@@ -31,6 +32,7 @@ from domain.coupons.refusals import (
     TierNotEligible,
     UsageLimitReached,
 )
+from domain.coupons.state import PERSONAL_TYPES
 from domain.currencies import EXACT
 from domain.expressions import Deadline
 from domain.hours import Occasion, hours_of, local_clock
@@ -51,8 +53,8 @@ PERIOD_LIMITS: frozenset[type[Conflict]] = frozenset({UsageLimitReached, Discoun
 class MemberFacts:
     """Facts about a member and a book at the moment `at`.
 
-    `assigned` is what the member was assigned of the book (less reversals), `unused` what the member can still use;
-    `stock_left` is None for unlimited stock; `points` is the balance of the account that pays the book's points;
+    `assigned` is what the member was assigned of the book (less reversals), `unused` what the member can still use; `has_locks` is
+    true if the member has active locks of the book, which count as assigned or used. `stock_left` is None for unlimited stock; `points` is the balance of the account that pays the book's points;
     `context` has the variables of conditions. `zone` is the organization's, for books without a time zone of their own.
     """
 
@@ -65,6 +67,7 @@ class MemberFacts:
     stock_left: Decimal | None = None
     assigned: Decimal = ZERO
     unused: Decimal = ZERO
+    has_locks: bool = False
     used_in_period: Decimal = ZERO
     discounted_in_period: Decimal = ZERO
     points: Decimal = ZERO
@@ -120,12 +123,15 @@ def exclusions_from_list(
     """All refusals that keep a book out of the list of books that a member can use now.
 
     `order_total` is the total of the order, None if it is not known. If the member has no unused coupon, the rules of
-    an assignment apply, too. The stock must be enough in any case, if it is known. Rules whose refusal is in
-    `unchecked_refusals` are not checked. Raises TimeExceeded if the deadline passes before the condition is evaluated.
+    an assignment apply, too; but while the member has a lock of a book whose coupon members share, no further one is
+    assigned. The stock must be enough in any case, if it is known. Rules whose refusal is in `unchecked_refusals` are
+    not checked. Raises TimeExceeded if the deadline passes before the condition is evaluated.
     """
     purpose = USE if facts.unused >= ONE else ASSIGN_AND_USE
     attempt = Attempt(purpose, order_total=order_total, deadline=deadline)
     reasons = list(exclusions(book, facts, attempt, {OutOfStock, *unchecked_refusals}))
+    if facts.has_locks and facts.unused < ONE and book.type not in PERSONAL_TYPES:
+        reasons.append(CouponLocked(f"The coupon of the coupon book {book.name} is locked."))
     shortage = _out_of_stock(book, facts, attempt)
     return reasons if shortage is None else [*reasons, OutOfStock(shortage)]
 

@@ -60,6 +60,19 @@ class Holder:
         books = self.shop.integration.get(f"/members/{self.member}/coupon-books", **query)["results"]
         return [book["name"] for book in books]
 
+    def listed_and_simulated_reasons(self, **query):
+        """The codes of the reasons that exclude the book from the member's list, and in a simulation."""
+        query_of_book = {"couponBookKey": self.book["couponBookKey"], "dryRun": True, **query}
+        [listed_book] = self.shop.integration.get(f"/members/{self.member}/coupon-books", **query_of_book)["results"]
+        body = {"loyaltyMemberId": self.member, "order": {"total": 10}, "include": ["redeem"]}
+        simulated_books = self.shop.integration.post("/simulations", body, expect=200)["simulation"]["redeem"]
+        [simulated_book] = [book for book in simulated_books if book["couponBookKey"] == self.book["couponBookKey"]]
+        listed_reasons, simulated_reasons = (
+            [reason["code"] for reason in book["exclusionReasons"]] for book in (listed_book, simulated_book)
+        )
+        assert (listed_book["eligible"], simulated_book["usable"]) == (not listed_reasons, not simulated_reasons)
+        return listed_reasons, simulated_reasons
+
 
 def test_a_locked_coupon_can_only_be_used_with_its_lock_key(shop, books):
     ana = Holder(shop, books.make("A", type="list"))
@@ -208,6 +221,43 @@ def test_lists_with_stock_only_omit_a_book_whose_only_coupon_is_locked(shop, boo
     assert ben.book_names(withStockOnly=True) == []
     ana.release(lock)
     assert ben.book_names(withStockOnly=True) == ["One"]
+
+
+@pytest.mark.parametrize("book_type", ["codeless", "generated"])
+def test_lists_and_simulations_report_that_only_locked_uses_are_left(shop, books, book_type):
+    ana = Holder(shop, books.make(type=book_type))
+    ana.assign(amount=2)
+    locks = [ana.lock()]
+    assert ana.listed_and_simulated_reasons() == ([], [])
+    locks.append(ana.lock())
+    # In a book of personal codes, another code can be assigned.
+    is_shared = book_type == "codeless"
+    reasons = ["coupon-locked"] if is_shared else []
+    assert ana.listed_and_simulated_reasons() == (reasons, reasons)
+    if is_shared:
+        assert ana.use(autoAssign=True, expect=409) == LOCKED
+    else:
+        assert ana.use(autoAssign=True)["amountUsed"] == 1
+    ana.release(locks[0])
+    assert ana.listed_and_simulated_reasons() == ([], [])
+    assert ana.use()["amountUsed"] == 1
+
+
+def test_lists_and_simulations_count_locks_against_stock_quota_and_limits_of_periods(shop, books):
+    book = books.make(type="codeless", maxCouponCount=1)
+    ana, ben = Holder(shop, book), Holder(shop, book)
+    ana.lock(autoAssign=True)
+    assert ben.use(autoAssign=True, expect=409) == OUT_OF_STOCK
+    assert ben.listed_and_simulated_reasons(withStockOnly=True) == (["coupon-out-of-stock"], ["coupon-out-of-stock"])
+    code = Holder(shop, books.make("A", "B", type="list", maxAssignedPerMember=1))
+    code.lock(autoAssign=True)
+    assert code.use(autoAssign=True, expect=409) == "/problems/coupon-quota"
+    assert code.listed_and_simulated_reasons() == (["coupon-quota"], ["coupon-quota"])
+    daily = Holder(shop, books.make(type="codeless", maxUsagesPerPeriod=1, usagePeriodType="daily"))
+    daily.assign(amount=2)
+    daily.lock()
+    assert daily.use(expect=409) == "/problems/coupon-usage-limit"
+    assert daily.listed_and_simulated_reasons() == (["coupon-usage-limit"], ["coupon-usage-limit"])
 
 
 def test_a_repeated_key_returns_the_first_lock(shop, books):

@@ -177,6 +177,7 @@ class _MemberView:
                 stock_left=stock.get(book.coupon_book_id),
                 assigned=totals.assigned + len(stock_locks),
                 unused=amounts_of_book.unused - (len(locks) - len(stock_locks)),
+                has_locks=bool(locks),
                 used_in_period=totals.used + len(locks),
                 discounted_in_period=totals.discounted,
                 points=available_points.get(account_key, Decimal(0)),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from domain.coupons.books import LIST, BookTerms, Coupon, UnknownCoupon, stock_left
+from domain.coupons.books import LIST, BookTerms, Coupon, UnknownCoupon
 from domain.coupons.commands import Use
 from domain.coupons.conditions import holds
 from domain.coupons.discounts import discount_of
@@ -106,12 +107,20 @@ def offers_of(run: DryRun) -> tuple[list[Offer], bool]:
         books_with_free_codes = member_books.find_books_with_free_codes(
             unit.db, unit.organization_id, list_ids, unit.now
         )
+    # Locks of the stock reserve no coupon of the member.
+    locked_counts = Counter(
+        lock.coupon_book_id
+        for lock in coupons.loader.state.locks.values()
+        if lock.member_id == member.member_id and not lock.reserves_stock
+    )
     offers = []
     for book, facts in zip(books, coupons.facts(member, books), strict=True):
         # `facts` knows neither the unused coupons of the member nor the free codes of a list; both are read above.
-        unused_amount = amounts.get(book.coupon_book_id, Amounts()).unused
-        has_free_code = book.coupon_book_id in books_with_free_codes
-        complete_facts = replace(facts, unused=unused_amount, stock_left=stock_left(book, int(has_free_code)))
+        unused_amount = amounts.get(book.coupon_book_id, Amounts()).unused - locked_counts[book.coupon_book_id]
+        stock = facts.stock_left
+        if book.type == LIST:
+            stock = Decimal(book.coupon_book_id in books_with_free_codes)
+        complete_facts = replace(facts, unused=unused_amount, stock_left=stock)
         offers.append(Offer(book, complete_facts, run.scenario.total, run.currency))
     return offers, has_all
 

@@ -292,6 +292,22 @@ def test_a_list_of_books_excludes_a_member_who_can_neither_be_assigned_nor_use_a
 
 
 @pytest.mark.parametrize(
+    ("book_type", "unused", "is_excluded"),
+    [
+        (CODELESS, Decimal(0), True),
+        (SINGLE, Decimal(0), True),
+        (CODELESS, Decimal(1), False),
+        (LIST, Decimal(0), False),
+        (GENERATED, Decimal(0), False),
+    ],
+)
+def test_a_list_of_books_excludes_a_shared_coupon_of_which_only_locked_uses_are_left(book_type, unused, is_excluded):
+    book = coupon_book(type=book_type, coupon_count=1)
+    listed_exclusions = exclusions_from_list(book, facts(has_locks=True, unused=unused))
+    assert [exclusion.slug for exclusion in listed_exclusions] == (["coupon-locked"] if is_excluded else [])
+
+
+@pytest.mark.parametrize(
     "fields",
     [
         {"valid_from_date": NOW + MICROSECOND},

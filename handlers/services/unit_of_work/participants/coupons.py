@@ -167,6 +167,7 @@ class CouponWork:
     def _with_amounts(self, facts: MemberFacts, member: Member, book: BookTerms) -> MemberFacts:
         """The facts with the amounts of one book."""
         totals = self.loader.state.totals(member.member_id, book.coupon_book_id)
+        locks = self.loader.state.locks_of(member.member_id, book.coupon_book_id)
         account = self._charge.account_of(book)
         points = Decimal(0)
         if account is not None:
@@ -174,8 +175,9 @@ class CouponWork:
         return replace(
             facts,
             stock_left=self.loader.state.stock_left(book),
-            assigned=totals.assigned,
-            used_in_period=totals.used,
+            assigned=totals.assigned + sum(lock.reserves_stock for lock in locks),
+            has_locks=bool(locks),
+            used_in_period=totals.used + len(locks),
             discounted_in_period=totals.discounted,
             points=points,
         )
