@@ -53,9 +53,11 @@ PERIOD_LIMITS: frozenset[type[Conflict]] = frozenset({UsageLimitReached, Discoun
 class MemberFacts:
     """Facts about a member and a book at the moment `at`.
 
-    `assigned` is what the member was assigned of the book (less reversals), `unused` what the member can still use; `has_locks` is
-    true if the member has active locks of the book, which count as assigned or used. `stock_left` is None for unlimited stock; `points` is the balance of the account that pays the book's points;
-    `context` has the variables of conditions. `zone` is the organization's, for books without a time zone of their own.
+    `assigned` is what the member was assigned of the book (less reversals), `unused` what the member can still use,
+    without the amounts that locks reserve. `has_locks` is true if the member has active locks of the book; they count
+    as used, and locks of the stock as assigned, too. `stock_left` is None for unlimited stock; `points` is the balance
+    of the account that pays the book's points; `context` has the variables of conditions. `zone` is the organization's,
+    for books without a time zone of their own.
     """
 
     at: datetime

@@ -140,9 +140,10 @@ def last_expiry(lots: Collection[CouponLot]) -> datetime | None:
 
 
 def next_lot_data(lots: Collection[CouponLot], member_coupon: MemberCoupon) -> dict[str, Any]:
-    """The final expiry of a personal coupon, and the data of the lot that is used next."""
+    """The final expiry of a personal coupon, and the data of the lot that is used next; expired lots come last."""
     if lots:
-        return {"expired_at": last_expiry(lots), "custom_attributes": min(lots, key=order_of_use).custom_attributes}
+        next_lot = min(lots, key=lambda lot: (lot.has_expired(member_coupon.updated_at), order_of_use(lot)))
+        return {"expired_at": last_expiry(lots), "custom_attributes": next_lot.custom_attributes}
     return {"expired_at": member_coupon.expired_at, "custom_attributes": member_coupon.custom_attributes}
 
 

@@ -170,6 +170,18 @@ def test_a_code_of_one_member_may_have_several_lots(organization, movable_clock)
     assert ana.use(expect=409) == "/problems/coupon-not-assigned"
 
 
+def test_the_data_of_a_code_are_those_of_the_unexpired_assignment_that_is_used_next(organization, movable_clock):
+    shop = Shop(organization)
+    ana = Member(shop, "A", type="list")
+    ana.assign(expiresAt=movable_clock.moment(days=1), couponData={"seat": 1})
+    ana.assign(code="A", expiresAt=movable_clock.moment(days=3), couponData={"seat": 2})
+    movable_clock.wait(days=2)
+    ana.assign(code="A", expiresAt=movable_clock.moment(days=9), couponData={"seat": 3})
+    [coupon] = shop.integration.get("/coupons", code="A")["results"]
+    [(_, _, _, data_of_member_coupon)] = ana.coupons()
+    assert (coupon["customAttributes"], data_of_member_coupon) == ({"seat": 2}, {"seat": 2})
+
+
 def test_a_used_coupon_of_a_cancelled_event_is_clawed_back_when_its_use_is_reverted(organization):
     ana = Member(Shop(organization), type="codeless")
     assignment = effect("assign-coupon", couponBookKey=ana.book["couponBookKey"], amount=2)
