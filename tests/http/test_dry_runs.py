@@ -127,6 +127,22 @@ def test_points_that_expire_before_the_requested_moment_have_expired_only_in_the
     shop.check_ledger()
 
 
+def test_points_that_become_available_and_holds_that_end_before_the_requested_moment_count_in_the_dry_run(shop, member):
+    account = shop.account(redemption={"pointsPerUnit": 1, "currency": "EUR"})
+    account_key = account["ledgerAccountKey"]
+    payment = {"points": 30, "orderTotal": 30, "ledgerAccountKey": account_key, "systemUniqueKey": "held"}
+    shop.give(member, 30, ledgerAccountId=account["ledgerAccountId"])
+    shop.integration.post(f"/members/{member}/points-payments", {**payment, "validFor": "PT1H"})
+    shop.give(member, 7, ledgerAccountId=account["ledgerAccountId"], availableAt="2100-01-01T00:00:00Z")
+    balance = f"balances['{account_key}']"
+    shop.campaign(running(mint(("=", balance)), rule=f"{balance} > 0"))
+    assert dry_run(shop, event(member))["effects"] == []
+    [effect_in_2099] = dry_run(shop, event(member), now="2099-12-31T23:59:59Z")["effects"]
+    [effect_in_2100] = dry_run(shop, event(member), now="2100-01-01T00:00:00Z")["effects"]
+    amounts = [outcome["params"][0] for outcome in (effect_in_2099, effect_in_2100)]
+    assert amounts == [{"id": "amount", "value": 30}, {"id": "amount", "value": 37}]
+
+
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"])
 def test_the_first_and_the_last_moment_can_be_requested(shop, member, moment):
     account = shop.account(pointTrackingEnabled=True, expiresInMonths=1, name="Tracked")
