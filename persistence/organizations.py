@@ -35,7 +35,8 @@ ORDER BY random()
 _RIGHTS = (
     func.coalesce(users.c.active, False),
     func.coalesce(users.c.active & organization_users.c.active, False),
-    func.coalesce(users.c.is_system_admin, False),
+    # System administrators need no membership, but an inactive one ends their rights in the organization.
+    func.coalesce(users.c.is_system_admin & func.coalesce(organization_users.c.active, True), False),
     func.coalesce(organization_users.c.is_admin, False) | groups_administer(organization_users, ORGANIZATION),
     organization_users.c.roles,
     roles_of_groups(organization_users, ORGANIZATION),

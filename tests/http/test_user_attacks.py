@@ -244,6 +244,17 @@ class TestUsingAnOldToken:
         system.surface.put(f"/users/{ana['userId']}", {"organizations": [], "isSystemAdmin": False})
         other_surface.get("/members", expect=401)
 
+    def test_a_system_administrator_cannot_act_where_the_membership_is_inactive(self, users, other_organization):
+        system = users.by(users.system_token())
+        ana = system.person(isSystemAdmin=True)
+        surface = users.organization.api.surface(token=users.token(ana))
+        other_surface = users.organization.api.surface(f"/organizations/{other_organization.id}", users.token(ana))
+        system.surface.put(f"/users/{ana['userId']}", {"organizations": [], "active": False})
+        assert surface.get("/members", expect=401)["detail"] == (
+            "The user of this access token is no longer active in the organization."
+        )
+        other_surface.get("/members")
+
     def test_a_token_ends_when_the_password_is_reset(self, users, lead):
         surface = users.organization.api.surface(token=lead["token"])
         users.surface.put(f"/users/{lead['userId']}/password", {"password": "rain-and-espresso-42"}, expect=204)
