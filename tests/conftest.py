@@ -63,6 +63,16 @@ _FIRST_ID_OF_A_NODE = 1 << 48
 _SLOWEST_FOLDERS = ("fuzz", "processes", "purchases", "machines", "concurrency", "services", "contract")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """The number of processes for `-n auto`: one for each core, and another one for all tests.
+
+    The tests of servers, workers and killed processes wait for a seventh of their time, which another process can use.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    runs_all_tests = config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.ignore
+    return cores + runs_all_tests
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest files first, so that no process is left with one of them at the end."""
 
