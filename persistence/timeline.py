@@ -155,6 +155,7 @@ def find_heads(
     }
     moments = {}
     if created_from is not None:
+        # Rows may get their ids up to _MAX_DELAY after their moments.
         moments[_FROM] = _shift_moment(created_from, -_MAX_DELAY)
     if created_to is not None:
         moments[_TO] = _shift_moment(created_to, _MAX_DELAY)

@@ -26,7 +26,8 @@ def sources_of(
 ) -> Sources:
     """The trees of the rule and of the expressions in `effects`, each with its JSON pointer.
 
-    `compiled_effects` are the same effects, compiled.
+    `rules` has one field, `expression` or `node`, and `rule` is its tree. `compiled_effects` are the same effects,
+    compiled.
     """
     sources = [] if rule is None else [(f"/rules/{next(iter(rules))}", rule)]
     for index, (item, effect) in enumerate(zip(effects.get("items", ()), compiled_effects, strict=True)):

@@ -79,14 +79,16 @@ class Cost(NamedTuple):
         return self.per_value * values + self.per_byte * size
 
     def as_inner_cost(self) -> Cost:
-        """The same cost for the surrounding schema, to which all values that this schema checks are inner values."""
-        per_byte = max(self.here_per_byte, self.inner_per_byte)
+        """The same cost for the surrounding schema, to which all values that this schema checks are inner values.
+
+        Sums stay; of the maxima for the value itself (`here_`) and for inner values (`inner_`), the larger one counts.
+        """
         return Cost(
             self.evaluations,
             self.per_subtree_byte,
             inner_checks=self.checks,
             inner_per_value=self.per_value,
-            inner_per_byte=per_byte,
+            inner_per_byte=max(self.here_per_byte, self.inner_per_byte),
         )
 
 

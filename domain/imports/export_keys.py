@@ -51,5 +51,8 @@ def source_of(record_key: str, member_id: int) -> str:
 
 
 def balance_keys(source: str, digest: bytes, count: int) -> list[str]:
-    """The keys of the `count` rows of a balance; they contain the `digest` of the contents of all these rows."""
+    """The keys of the `count` rows of a balance.
+
+    They contain the `source` (see `source_of`), and the `digest` of the contents of all these rows.
+    """
     return [f"{source}-{digest.hex()[:_DIGEST_LENGTH]}-{number}" for number in range(1, count + 1)]

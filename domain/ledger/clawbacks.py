@@ -59,7 +59,10 @@ class _Exchange:
         self.other_uses = sorted(other_uses, key=order_of_expiry)
 
     def take(self, returned_use: LotUse) -> list[LotUse]:
-        """Take points that return to an own lot in place of points of other lots; return what these get back."""
+        """Claw back points that return to a lot of the reverted mint, in place of points of other lots.
+
+        Returns the uses of the other lots that this undoes.
+        """
         returned_amount, exchanged_uses = returned_use.amount, []
         while returned_amount and self.other_uses:
             last_use = self.other_uses.pop()

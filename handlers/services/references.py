@@ -157,7 +157,7 @@ def refuse_unknown_event_types(configuration: Configuration, availability: Avail
         refuse_unknown_event_type(configuration, event_type)
 
 
-def with_complete_event(
+def with_checked_awaited_event(
     call: Execution, body: RewardingBody, before: Mission | ReferralProgram | None
 ) -> RewardingBody:
     """Check the event for which the points of rewards wait, if any; return the body with all fields of that event.

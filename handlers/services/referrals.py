@@ -77,7 +77,7 @@ def validated_program(
         references.refuse_unknown_event_type(configuration, body.event_type)
     for side in (REFERRER, REFERRED):
         _refuse_unpayable_reward(call, configuration, body, side)
-    return references.with_complete_event(call, body, before)
+    return references.with_checked_awaited_event(call, body, before)
 
 
 def _faults_of_availability(body: ReferralProgramProperties) -> list[FieldFault]:

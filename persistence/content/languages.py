@@ -47,5 +47,8 @@ def language_of(locale: str) -> str:
 
 
 def languages_of(collection: ContentCollection, locales: Iterable[str]) -> dict[str, str]:
-    """The configuration of each locale in a collection; the default locale has the collection's."""
+    """PostgreSQL's text search configuration for each locale.
+
+    That of the default locale is the `language` of the collection.
+    """
     return {locale: language_of(locale) if locale else collection.language for locale in locales}

@@ -127,8 +127,8 @@ def write_session(
 def _ids_of_steps(db: Connection, steps: Sequence[Step], reserved_ids: Sequence[int]) -> list[int]:
     """The id of the transaction of each step.
 
-    Captures have the id of the captured transaction. Postings get `reserved_ids`; if there are too few, further ids are
-    reserved.
+    Captures have the id of the captured transaction, which may be that of an earlier step. Postings get `reserved_ids`;
+    if there are too few, further ids are reserved.
     """
     ids: list[int] = []
     remaining_ids = list(reserved_ids)[::-1]

@@ -72,7 +72,8 @@ def test_many_events_that_lead_to_a_tier_report_it_once(shop):
 
 
 def test_transactions_of_calls_and_events_count_once_against_a_limit_of_the_campaign(shop):
-    """Calls lock the limits of the campaigns for their transactions before the accounts, in the order of events."""
+    """Calls and events lock limits before accounts, so that they cannot deadlock."""
+    # The maximum supply and the tiers need locks, too.
     capped_account = shop.account(maxSupply=10**9)
     TierSchedule.new(shop, Gold=50)
     total_limit = {"scope": "campaign", "type": "transactions", "period": "total", "limit": 20}

@@ -90,9 +90,12 @@ class CaptureSession(Returns):
         )
         self._add_step(capture)
         cause = f"capture-{transaction.ledger_transaction_id}"
+        released_amount = reserved_amount - amount
+        # Released points return to their lots, which may have expired or belong to reverted mints.
         self._settle_returned_points(
-            account, transaction, reserved_amount - amount, uses.released, available_before, cause, capture
+            account, transaction, released_amount, uses.released, available_before, cause, capture
         )
+        # Points that reach the other wallet may have expired during the hold.
         self._expire_arrived(capture, self.at)
         return capture
 

@@ -218,12 +218,12 @@ class Importer:
 
         Returns (None, None) if there is none. Imports of an organization wait while its test clock is advanced.
         """
-        organizations_without_clock: set[int] = set()
+        organizations_with_busy_clock: set[int] = set()
         for organization_id, import_id in self._turns.sort(IMPORTS.find_waiting(db)):
-            if organization_id in organizations_without_clock:
+            if organization_id in organizations_with_busy_clock:
                 continue
-            # First the import: the clock of an organization whose import is not claimed must not be held during the
-            # step of another organization.
+            # Claim the import before the clock is held. In the other order the clock would stay held during the step
+            # of another organization if the import cannot be claimed.
             job = imports.claim(db, organization_id, import_id)
             if job is None:
                 continue
@@ -231,7 +231,7 @@ class Importer:
             if organization is not None:
                 self._turns.record(organization_id)
                 return job, self._call_of(db, job, organization)
-            organizations_without_clock.add(organization_id)
+            organizations_with_busy_clock.add(organization_id)
         return None, None
 
     def _call_of(self, db: Connection, job: ImportJob, organization: Organization) -> Call:

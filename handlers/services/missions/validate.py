@@ -99,7 +99,7 @@ def validated_mission(call: Call, body: MissionProperties, before: Mission | Non
     if body.coupon_book_key is not None:
         body = replace(body, coupon_book_key=references.coupon_book(call, body.coupon_book_key).coupon_book_key)
     _refuse_unpayable_points(call, body)
-    return references.with_complete_event(call, body, before)
+    return references.with_checked_awaited_event(call, body, before)
 
 
 def _faults_of_count(call: Call, expression: str) -> list[FieldFault]:

@@ -124,7 +124,9 @@ class OrderWork:
             return None
         event_type = tracked.event.event_type
         if payload.get("status", status) != status:
-            raise OrderStatusConflict(f"An event of type {event_type} is about an order that is {status}.")
+            raise OrderStatusConflict(
+                f"order.status is {payload['status']}, but an event of type {event_type} needs {status}, or no status."
+            )
         external_id = payload["externalId"]
         order_before = self._orders.get(external_id)
         if status == CREATED:

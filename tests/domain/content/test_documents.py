@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from domain.content.collections import check_collection
+from domain.content.collections import RESERVED_SLUG, check_collection
 from domain.content.documents import (
     DocumentAddress,
     coupon_book_key_of,
@@ -150,10 +150,10 @@ def test_a_collection_that_documents_can_use_is_accepted(values):
     ("values", "fault_pointers"),
     [
         ({"facet_fields": {"f" * 101: {}, "": {}}}, ["/facetFields", "/facetFields"]),
-        ({"slug": "batch", "facet_fields": {"": {}}}, ["/slug", "/facetFields"]),
+        ({"slug": RESERVED_SLUG, "facet_fields": {"": {}}}, ["/slug", "/facetFields"]),
     ],
 )
-def test_a_collection_has_a_slug_and_fields_that_documents_can_use(values, fault_pointers):
+def test_a_reserved_slug_and_names_of_fields_that_are_empty_or_too_long_are_refused(values, fault_pointers):
     with pytest.raises(InvalidRequest) as caught:
         check_collection(values)
     assert [fault.pointer for fault in caught.value.faults] == fault_pointers
