@@ -181,11 +181,12 @@ def as_json(value: Any) -> str:
 
 def as_rows(records: Iterable[Any], names: Sequence[str], **others: Any) -> list[dict[str, Any]]:
     """Rows for `as_json`: the fields `names` of each record, with bytes as texts, and `others` in every row."""
-    return [{name: _as_text_if_bytes(getattr(record, name)) for name in names} | others for record in records]
-
-
-def _as_text_if_bytes(value: Any) -> Any:
-    return bytea(value) if isinstance(value, bytes) else value
+    rows = [{name: getattr(record, name) for name in names} | others for record in records]
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, bytes):
+                row[name] = bytea(value)
+    return rows
 
 
 def bytea(value: bytes | None) -> str | None:
