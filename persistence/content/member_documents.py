@@ -4,14 +4,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, and_, any_, cast, exists, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, any_, exists, func, literal, or_, select
 
 from domain.content.collections import ContentCollection
 from domain.content.documents import DEFAULT_LOCALE, PUBLISHED, ContentDocument, locales_for
 from domain.content.searching import SortKey
 from persistence.content.documents import series_of, within
 from persistence.content.search import find_by_ids, order_by
-from persistence.filters import is_same
+from persistence.filters import has_any_or_none, is_same
 from persistence.tables.content import content_documents as documents
 
 
@@ -74,18 +74,14 @@ def _conditions(collection: ContentCollection, viewer: Viewer) -> list[ColumnEle
 
     Only the version in the best locale for the viewer can be seen.
     """
-    begin, end, audiences = documents.c.from_date, documents.c.to_date, documents.c.audience_keys
-    is_for_viewer = func.cardinality(audiences) == 0
-    if viewer.audience_keys:
-        viewer_keys = cast(list(viewer.audience_keys), audiences.type)
-        is_for_viewer = or_(is_for_viewer, audiences.bool_op("&&")(viewer_keys))
+    begin, end = documents.c.from_date, documents.c.to_date
     conditions = [
         *within(collection),
         documents.c.status == PUBLISHED,
         _is_in_best_locale(collection, viewer.locale),
         or_(begin.is_(None), begin <= viewer.at),
         or_(end.is_(None), end >= viewer.at),
-        is_for_viewer,
+        has_any_or_none(documents.c.audience_keys)(viewer.audience_keys),
         _is_open(viewer),
     ]
     if viewer.book_keys is not None:

@@ -6,14 +6,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, cast, func, or_
+from sqlalchemy import Connection, or_
 
 from domain.coupons.books import PUBLISHED, BookTerms
 from domain.members import Member
 from persistence.connections import fetch_rows
 from persistence.coupons.books import BOOKS, TERMS, filters_of
 from persistence.coupons.usages import USES_OF_VALUE
-from persistence.filters import conditions_of
+from persistence.filters import conditions_of, has_any_or_none
 from persistence.paging import sorting_of
 from persistence.tables.coupons import coupon_books as table
 
@@ -74,8 +74,8 @@ def find_candidates(
         table.c.publishing_status == PUBLISHED,
         or_(begin.is_(None), begin <= now),
         or_(end.is_(None), end >= now),
-        _is_for(table.c.tier_keys, tier_keys),
-        _is_for(table.c.audience_keys, audience_keys),
+        has_any_or_none(table.c.tier_keys)(tier_keys),
+        has_any_or_none(table.c.audience_keys)(audience_keys),
         order=sorting_of(query.get("order"), BOOKS.order_columns, BOOKS.id).ordering,
     )
 
@@ -83,15 +83,6 @@ def find_candidates(
 def find_offered_books(db: Connection, organization_id: int, now: datetime, limit: int) -> list[int]:
     """The ids of the books that are published and within their dates at `now`: the first ones by `rankingIndex`."""
     return [book_id for (book_id,) in fetch_rows(db, _OFFERED_BOOKS, (organization_id, now, now, limit))]
-
-
-def _is_for(column: Any, keys: Collection[str]) -> Any:
-    """The condition that the list in a column is empty, which means all members, or has one of the keys."""
-    is_for_all = func.cardinality(column) == 0
-    if not keys:
-        return is_for_all
-    has_any_key = column.bool_op("&&")(cast(list(keys), column.type))
-    return or_(is_for_all, has_any_key)
 
 
 def find_amounts(db: Connection, member: Member, book_ids: Collection[int], at: datetime) -> dict[int, Amounts]:
