@@ -48,9 +48,8 @@ def simulate(call: Execution, request: SimulationRequest, *, with_errors: bool) 
         rewards, next_complete = next_rewards(execution, run, response, later_offers)
     if REDEEM in request.include:
         redeemable, redeem_complete = redemptions(offers, later_offers, has_all_offers=has_all_offers)
-    # Only the search for rewards needs the traces.
-    explanations = [{**explanation, "trace": {}} for explanation in response["explain"]]
-    errors = [error for outcome in outcomes for error in outcome.response["errors"]]
+    explanations = response["explain"] if EXPLAIN in request.include else ()
+    outcomes_with_errors = outcomes if with_errors else ()
     return Simulation(
         at=execution.now,
         earn=earnings if EARN in request.include else None,
@@ -59,6 +58,7 @@ def simulate(call: Execution, request: SimulationRequest, *, with_errors: bool) 
         redeem_complete=redeem_complete,
         next=rewards,
         next_complete=next_complete and has_all_offers,
-        explain=explanations if EXPLAIN in request.include else [],
-        errors=errors if with_errors else [],
+        # Only the search for rewards needs the traces.
+        explain=[{**explanation, "trace": {}} for explanation in explanations],
+        errors=[error for outcome in outcomes_with_errors for error in outcome.response["errors"]],
     )
