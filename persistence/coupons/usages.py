@@ -104,7 +104,8 @@ def _is_unreverted_use(organization_id: int, member_id: int, coupon_id: int) -> 
 
 def find_value_users(db: Connection, organization_id: int, coupon_ids: Collection[int]) -> list[tuple[int, int]]:
     """The coupons among these that have unreverted uses of their value, each with each member who used them."""
-    return [(row[0], row[1]) for row in fetch_rows(db, _VALUE_USERS, (organization_id, list(coupon_ids)))]
+    rows = fetch_rows(db, _VALUE_USERS, (organization_id, list(coupon_ids)))
+    return [(coupon_id, member_id) for coupon_id, member_id in rows]
 
 
 def find_last_uses(db: Connection, member: Member, book_ids: Collection[int]) -> dict[int, CouponUsage]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -107,16 +106,13 @@ def offers_of(run: DryRun) -> tuple[list[Offer], bool]:
         books_with_free_codes = member_books.find_books_with_free_codes(
             unit.db, unit.organization_id, list_ids, unit.now
         )
-    # Locks of the stock reserve no coupon of the member.
-    locked_counts = Counter(
-        lock.coupon_book_id
-        for lock in coupons.loader.state.locks.values()
-        if lock.member_id == member.member_id and not lock.reserves_stock
-    )
     offers = []
     for book, facts in zip(books, coupons.facts(member, books), strict=True):
         # `facts` knows neither the unused coupons of the member nor the free codes of a list; both are read above.
-        unused_amount = amounts.get(book.coupon_book_id, Amounts()).unused - locked_counts[book.coupon_book_id]
+        locks = coupons.loader.state.locks_of(member.member_id, book.coupon_book_id)
+        # Locks of the stock reserve no coupon of the member.
+        locked_count = sum(not lock.reserves_stock for lock in locks)
+        unused_amount = amounts.get(book.coupon_book_id, Amounts()).unused - locked_count
         stock = facts.stock_left
         if book.type == LIST:
             stock = Decimal(book.coupon_book_id in books_with_free_codes)
