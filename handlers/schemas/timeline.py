@@ -51,7 +51,7 @@ def _exact(value: Any) -> Any:
 
 
 def _positions(cursor: str) -> dict[str, int]:
-    """The last id that was read of each source, by the name of the source."""
+    """The positions that the cursor of a page contains; raises InvalidRequest for a cursor that no page returned."""
     positions = decode_cursor(cursor)
     for name, position in positions.items():
         if name not in SOURCES or type(position) is not int or not 0 <= position <= _MAX_ID:

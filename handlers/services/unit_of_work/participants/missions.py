@@ -147,7 +147,7 @@ class MissionWork:
         return moves
 
     def take_derived(self) -> list[DerivedEvent]:
-        """Return a `mission-achieved` event for every achievement that this method has not returned yet."""
+        """Return a `mission-status-updated` event for every achievement that this method has not returned yet."""
         moves, self._unreported_moves = self._unreported_moves, []
         return [DerivedEvent(move.member_id, MISSION_ACHIEVED, achieved_payload(move)) for move in moves]
 
