@@ -66,9 +66,9 @@ class Caller:
         """The permissions of the caller."""
         return Grant(self.roles, self.is_admin, self.is_system_admin)
 
-    def limited_to(self, current: Grant) -> Caller:
-        """The caller limited to `current`, the present permissions of its user."""
-        grant = limit_grant(self.grant, current)
+    def limited_to(self, user_grant: Grant) -> Caller:
+        """The caller limited to the present permissions of its user."""
+        grant = limit_grant(self.grant, user_grant)
         if grant == self.grant:
             return self
         return replace(self, roles=grant.roles, is_admin=grant.is_admin, is_system_admin=grant.is_system_admin)
@@ -215,12 +215,12 @@ class BatchedCall:
     The call is open, which means not yet completed, while `outcome` is None. If `outcome` is NotBatchable, nothing of
     the call was carried out, and it is run again in its own transaction. `records` are the records that its path
     addresses, by argument of the handler. `result` is the result of the handler; if the operation has a batch handler,
-    `requested` is the result of the handler, and `result` what the batch handler returned for it.
+    `batch_argument` is the result of the handler, and `result` what the batch handler returned for it.
     """
 
     request: Request
     call: Call
     outcome: Response | Exception | None
     records: dict[str, Any] = field(default_factory=dict)
-    requested: Any = None
+    batch_argument: Any = None
     result: Any = None

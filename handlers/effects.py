@@ -20,9 +20,9 @@ def list_effects(call: Call, query: Mapping[str, Any]) -> Paged[dict[str, Any]]:
     records = [effect_record(effect, call.organization.organization_id) for effect in EFFECTS.values()]
     column, _, direction = (page.order or "effectId").partition(",")
     records.sort(key=lambda record: (record[column], record["effectId"]), reverse=direction == "desc")
-    first = page.page * page.limit
+    start = page.page * page.limit
     return Paged(
-        total_count=len(records), page=page.page, limit=page.limit, results=records[first : first + page.limit]
+        total_count=len(records), page=page.page, limit=page.limit, results=records[start : start + page.limit]
     )
 
 

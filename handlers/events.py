@@ -28,7 +28,7 @@ from handlers.services import references
 from handlers.services.events.cancel import cancel_event as cancel
 from handlers.services.events.cancel import evaluate_captured
 from handlers.services.events.evaluate_queued import requeue
-from handlers.services.events.track import TrackRequest, size_of, track, track_requests
+from handlers.services.events.track import TrackRequest, batchable_size, track, track_requests
 from handlers.services.events.track_async import queue_events
 from handlers.services.organizations.reset import refuse_other_organization
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -37,7 +37,10 @@ from persistence.events import EVENTS
 
 
 @operation(
-    "trackEvents", response=tracking_response, dry_run_mark=b"dryRun", batch=BatchHandler(track_requests, size_of)
+    "trackEvents",
+    response=tracking_response,
+    dry_run_mark=b"dryRun",
+    batch=BatchHandler(track_requests, batchable_size),
 )
 def track_events(call: Call, body: Tracking) -> TrackRequest:
     """Track a batch of events; the response has their results, in the order of the request."""

@@ -68,9 +68,9 @@ def list_member_ledger_transactions(call: Call, member: Member, query: Mapping[s
 
 
 def _page_at_present(call: Call, page: Paged[TransactionRow], query: Mapping[str, Any]) -> Paged[TransactionRow]:
-    """The page in which points that became available until now are available, with lots if the query includes them.
+    """The page with the present state of its rows, and with lots if the query includes them.
 
-    Such a row may still be stored as waiting, because no posting has made its points available yet.
+    Points that have become available may still be stored as waiting, because no posting has made them available yet.
     """
     rows = [row.by_now(call.now) for row in page.results]
     if "lots" in query.get("include", ()) and rows:

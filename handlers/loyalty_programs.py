@@ -105,7 +105,7 @@ def _refuse_default_tier(call: Call, program: LoyaltyProgram, loyalty_tier_id: i
 
 
 def _set_default_program(call: Call, program: LoyaltyProgram, set_as_default: bool) -> int | None:
-    """Make the program the organization's default if `set_as_default`; return the id of the default program."""
+    """Make the program the organization's default if `set_as_default`; return the id of the default, None for none."""
     former_id = call.organization.default_loyalty_program_id
     if not set_as_default:
         return former_id

@@ -126,7 +126,7 @@ def batch_get_members(call: Call, body: MemberIds) -> dict[str, Any]:
     by_id = {member.member_id: member for member in existing_members}
     found_members = [by_id[member_id] for member_id in ids if member_id in by_id]
     # Tiers may depend on balances: a member can have hundreds of them.
-    groups = (found_members[first : first + _VIEWED_AT_ONCE] for first in range(0, len(found_members), _VIEWED_AT_ONCE))
+    groups = (found_members[start : start + _VIEWED_AT_ONCE] for start in range(0, len(found_members), _VIEWED_AT_ONCE))
     return {
         "members": [record for group in groups for record in view_members(call, group)],
         "not_found": [member_id for member_id in ids if member_id not in by_id],

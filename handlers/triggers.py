@@ -12,10 +12,10 @@ from handlers.operation import operation
 from handlers.schemas.triggers import DELIVERY_STATE, ShownTrigger, delivery_record, trigger_record
 from handlers.services.webhooks.triggers import (
     TriggerProperties,
+    columns_of_new_secret,
     new_secret,
     refuse_excess_trigger,
     refuse_invitation_trigger,
-    replaced_secret,
     validated_trigger,
 )
 from persistence import triggers
@@ -79,7 +79,7 @@ def update_trigger(call: Call, trigger: Trigger, body: Changes[TriggerProperties
     if properties.active and not before.active:
         refuse_excess_trigger(call)
     replacement = requested_secret if requested_secret != before.secret else None
-    values = {**values_of(properties), **replaced_secret(before, replacement, call.real_now)}
+    values = {**values_of(properties), **columns_of_new_secret(before, replacement, call.real_now)}
     return ShownTrigger(TRIGGERS.store(call.db, before, values, call.now), replacement)
 
 

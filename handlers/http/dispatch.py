@@ -184,7 +184,7 @@ class Dispatcher:
                     if operation.batch is None:
                         batched.result = result
                     else:
-                        batched.requested = result
+                        batched.batch_argument = result
                 except Refusal as refusal:
                     batched.outcome = refusal
         if operation.batch is not None:
@@ -349,7 +349,7 @@ def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], max_
     if len(open_calls) > 1:
         items = 0
         for batched in open_calls:
-            size = handler.size(batched.requested)
+            size = handler.size(batched.batch_argument)
             if size is None or items + size > max_items:
                 batched.outcome = NotBatchable()
             else:
@@ -357,7 +357,7 @@ def _run_batch_handler(handler: BatchHandler, batch: Sequence[BatchedCall], max_
         open_calls = [batched for batched in batch if batched.outcome is None]
     if not open_calls:
         return
-    results = handler.run([batched.call for batched in open_calls], [batched.requested for batched in open_calls])
+    results = handler.run([batched.call for batched in open_calls], [batched.batch_argument for batched in open_calls])
     for batched, result in zip(open_calls, results, strict=True):
         # A refused call is complete; the outcome of the others will be a response with the result.
         if isinstance(result, Exception):

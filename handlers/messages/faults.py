@@ -132,7 +132,10 @@ _BOUNDS: Mapping[str, tuple[str, str]] = {
 def _out_of_bounds(comparison: str, unit: str, limit: Any) -> str:
     if comparison == "has fewer than" and limit == 1:
         return "is empty"
-    return f"{comparison} {_plain(limit)}" + (f" {unit}{'' if limit == 1 else 's'}" if unit else "")
+    if not unit:
+        return f"{comparison} {_plain(limit)}"
+    plural_ending = "" if limit == 1 else "s"
+    return f"{comparison} {_plain(limit)} {unit}{plural_ending}"
 
 
 def _plain(number: Any) -> str:

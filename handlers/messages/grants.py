@@ -32,17 +32,20 @@ def granted_actions(record: Mapping[str, Any]) -> list[ActionGrants]:
     return [_action_of(action) for action in record["actions"]]
 
 
-def recorded_variables(record: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, Any]:
+def recorded_variables(record: Mapping[str, Any], present_variables: Mapping[str, Any]) -> dict[str, Any]:
     """The variables of expressions: the values in a record, and the present values of variables that it does not have.
 
     Accounts and badges that did not exist at the time of the record have the balance 0.
     """
     variables = record["variables"]
     return {
-        **present,
-        **{name: {**dict.fromkeys(present[name], Decimal(0)), **_balances_of(variables[name])} for name in _BALANCES},
+        **present_variables,
+        **{
+            name: {**dict.fromkeys(present_variables[name], Decimal(0)), **_balances_of(variables[name])}
+            for name in _BALANCES
+        },
         **{name: variables[name] for name in _LISTS},
-        "missions": {**present["missions"], **variables["missions"]},
+        "missions": {**present_variables["missions"], **variables["missions"]},
         "now": instant_of(variables["now"]),
     }
 

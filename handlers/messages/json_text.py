@@ -62,10 +62,10 @@ def exact_number(value: Decimal | int) -> Decimal | int:
     """The shortest exact JSON number of a decimal: 100 for 100.000, 0.5 for 0.50."""
     if isinstance(value, int):
         return value
-    whole = value.to_integral_value()
-    if whole != value or value.adjusted() > _MAX_PLAIN_DIGITS:
+    whole_number = value.to_integral_value()
+    if whole_number != value or value.adjusted() > _MAX_PLAIN_DIGITS:
         return value.normalize(_WITHOUT_ROUNDING)
-    return int(whole)
+    return int(whole_number)
 
 
 def to_json_value(value: Any) -> Any:

@@ -49,7 +49,8 @@ class Shortener:
         while True:
             parts = schema.get("allOf", ())
             if "$ref" in schema:
-                schema = self._components[schema["$ref"].rpartition("/")[2]]
+                _, _, name = schema["$ref"].rpartition("/")
+                schema = self._components[name]
             elif len(parts) == 1 and len(schema) == 1:
                 schema = parts[0]
             elif parts and all("if" in part for part in parts):

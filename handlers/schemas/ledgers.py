@@ -79,18 +79,18 @@ def days_of(query: Mapping[str, Any], today: date) -> tuple[date, date]:
     By default, the range has `_DEFAULT_DAYS` days, and ends today. If it begins after today, the last day is before the
     first one. Raises InvalidRequest for days in the wrong order, or too many days.
     """
-    last = date.fromisoformat(query["toDate"]) if "toDate" in query else today
+    last_day = date.fromisoformat(query["toDate"]) if "toDate" in query else today
     if "fromDate" in query:
-        first = date.fromisoformat(query["fromDate"])
+        first_day = date.fromisoformat(query["fromDate"])
     else:
-        first = date.fromordinal(max(1, last.toordinal() - _DEFAULT_DAYS + 1))
-    if first > last:
+        first_day = date.fromordinal(max(1, last_day.toordinal() - _DEFAULT_DAYS + 1))
+    if first_day > last_day:
         raise InvalidRequest([FieldFault("fromDate is after toDate", parameter="fromDate")])
-    count = (last - first).days + 1
+    count = (last_day - first_day).days + 1
     if count > _MAX_DAYS:
         detail = f"fromDate to toDate is a range of {count} days; the maximum is {_MAX_DAYS}"
         raise InvalidRequest([FieldFault(detail, parameter="fromDate")])
-    return first, min(last, today)
+    return first_day, min(last_day, today)
 
 
 class _IsDefault(WireSchema):

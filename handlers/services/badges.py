@@ -27,13 +27,13 @@ def grant(
     external_id: str | None,
 ) -> BadgeGrant:
     """The grant of a request; its digest decides whether two requests with the same key are the same."""
-    facts = (action, member.member_id, badge.badge_id, amount, custom_attributes, external_id)
+    request_fields = (action, member.member_id, badge.badge_id, amount, custom_attributes, external_id)
     return BadgeGrant(
         member.member_id,
         badge,
         amount,
         system_unique_key=system_unique_key,
-        request_digest=digest_of(facts),
+        request_digest=digest_of(request_fields),
         custom_attributes=custom_attributes,
         external_id=external_id,
     )

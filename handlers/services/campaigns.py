@@ -141,8 +141,8 @@ def _faults_of_sharing(call: Call, body: CampaignProperties, before: Campaign | 
 def validated_action(call: Call, campaign: Campaign, body: ActionProperties, before: Action | None) -> ActionProperties:
     """The action to store; refuses it with all faults of its rules and effects at once, including unknown references.
 
-    Rules and effects that are the same as `before` are not checked again, so that an action can always be stopped, even
-    if its rules and effects would be refused now.
+    Rules and effects that are the same as `before` are not checked again. They might be refused now, but an action can
+    always be stopped.
     """
     rules, written_effects = without_nulls(body.rules, body.effects)
     body = replace(body, rules=rules, effects=written_effects)
@@ -222,9 +222,9 @@ def refuse_outdated(call: Call, campaign: Campaign, version: int | None) -> None
     """
     if version is None:
         return
-    current = CAMPAIGNS.find_again(call.db, campaign)
-    if current.campaign_version_id != version:
+    current_campaign = CAMPAIGNS.find_again(call.db, campaign)
+    if current_campaign.campaign_version_id != version:
         raise CampaignChanged(
-            f"The campaign is at version {current.campaign_version_id}, not {version};"
+            f"The campaign is at version {current_campaign.campaign_version_id}, not {version};"
             " read the campaign again, and repeat the change."
         )

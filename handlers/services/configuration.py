@@ -58,13 +58,14 @@ _MAX_CACHED, _MAX_CACHED_BYTES = 1000, 64 * 1024 * 1024
 class Configuration:
     """An organization's active campaigns and the records that they refer to.
 
-    `accounts` are the accounts of the default ledger, `main_accounts` those of the points of each loyalty program, at
-    None for records without a program. `audiences` are the audiences that can match members, `badges` all badges by
-    key, `missions` all missions by id, `functions` the functions of expressions, and `subscriptions` those of the
-    active triggers. `member_accounts` are the accounts whose points can change tiers, or expire depending on the
-    tier. `schedules_of_periods` are the tier schedules that count the points of a period. `activity_types` are the
-    types of events that keep points alive; `possible_derived_types` are the types of derived events that can occur.
-    `location_timezones` has the time zones of locations, by code. `size` is that of `configuration_bytes`.
+    `accounts` are the accounts of the default ledger. `main_accounts` has the account of the points of each loyalty
+    program; its key None is for records without a program. `audiences` are the audiences that can match members,
+    `badges` all badges by key, `missions` all missions by id. `functions` are the functions of expressions,
+    `subscriptions` the subscriptions of the active triggers. `member_accounts` are the accounts whose points can change
+    tiers, or expire depending on the tier. `schedules_of_periods` are the tier schedules that count the points of a
+    period. `activity_types` are the types of events that keep points alive; `possible_derived_types` are the types of
+    derived events that can occur. `location_timezones` has the time zones of locations, by code. `size` is that of
+    `configuration_bytes`.
 
     `uses_missions` is True if an expression reads the progress of missions, or an effect advances one;
     `reads_orders` if an expression depends on earlier orders of the member; `reads_order_after` if an expression reads
@@ -233,8 +234,8 @@ def _load_matchers(db: Connection, organization_id: int) -> dict[int, tuple[str,
 
 def _load_custom_event_types(db: Connection, organization_id: int) -> dict[str, str]:
     """Load the active custom event types; return their schema types by `apiCode`."""
-    active = EVENT_TYPES.find_all(db, organization_id, active=True)
-    return {event_type.api_code: event_type.schema_type for event_type in active}
+    active_types = EVENT_TYPES.find_all(db, organization_id, active=True)
+    return {event_type.api_code: event_type.schema_type for event_type in active_types}
 
 
 @dataclass(frozen=True)
@@ -297,7 +298,7 @@ def _activity_types(accounts: Iterable[LedgerAccount]) -> frozenset[str]:
 class _Accounts:
     """The accounts of the default ledger; `by_program` has the account of the points of each loyalty program.
 
-    Records without a program have the account at None. `program_keys` are the keys of all programs.
+    Its key None is for records without a program. `program_keys` are the keys of all programs.
     """
 
     by_id: Mapping[int, LedgerAccount]

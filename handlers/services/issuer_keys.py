@@ -48,14 +48,14 @@ class IssuerKeys:
         if not isinstance(key_id, str):
             raise jwt.InvalidKeyError("The token has no key id (kid).")
         key = self._keys.get(key_id)
-        is_complete = True
+        is_up_to_date = True
         if key is None or self._now() >= self._fetched_at + KEYS_SECONDS:
             # A caller whose key is present does not wait for another thread.
-            is_complete = self._refresh(0 if key is not None else FETCH_SECONDS)
+            is_up_to_date = self._refresh(0 if key is not None else FETCH_SECONDS)
             key = self._keys.get(key_id)
         if key is not None:
             return key
-        if is_complete:
+        if is_up_to_date:
             raise jwt.InvalidKeyError("The issuer has no key with this id.")
         seconds = max(1, math.ceil(max(0.0, self._tried_at + RETRY_SECONDS - self._now())))
         raise Unavailable("The keys of the issuer of the access token cannot be fetched now. Try again.", seconds)

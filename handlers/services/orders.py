@@ -54,7 +54,7 @@ def create_orders(call: Call, new_orders: Sequence[NewOrder]) -> list[CreatedOrd
     The number of statements grows only with the orders whose status undoes them, such as `cancelled`, and with those
     that have the `externalId` of an earlier one.
     """
-    return [created for part in _parts(new_orders) for created in _create_part(call, part)]
+    return [created_order for part in _parts(new_orders) for created_order in _create_part(call, part)]
 
 
 def _parts(new_orders: Sequence[NewOrder]) -> Iterator[list[NewOrder]]:

@@ -31,20 +31,20 @@ def possible_derived_types(
     `trigger_types` are the types that triggers name; `considered_types` are the types that campaigns, missions,
     referral programs or expiration policies use.
     """
-    possible: set[str] = set(COUPON_EVENTS)
+    possible_types: set[str] = set(COUPON_EVENTS)
     if moves_tiers:
-        possible |= {TIER_SET, TIER_REMOVED}
+        possible_types |= {TIER_SET, TIER_REMOVED}
     if has_badges:
-        possible |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
+        possible_types |= {BADGE_ASSIGNED, BADGE_UNASSIGNED}
     # Every movement would cause such an event, so they are reported only if a record uses the type.
     if TRANSACTION_CREATED in considered_types:
-        possible.add(TRANSACTION_CREATED)
+        possible_types.add(TRANSACTION_CREATED)
     if has_missions:
-        possible.add(MISSION_ACHIEVED)
+        possible_types.add(MISSION_ACHIEVED)
     if has_notices or POINTS_EXPIRED in {*trigger_types, *considered_types}:
-        possible.add(POINTS_EXPIRED)
+        possible_types.add(POINTS_EXPIRED)
     if has_notices:
-        possible.add(POINTS_EXPIRING)
+        possible_types.add(POINTS_EXPIRING)
     # These events are always reported. If no record uses their type, they can cause nothing.
-    possible |= {POINTS_AVAILABLE, POINTS_CANCELLED} & set(considered_types)
-    return frozenset(possible)
+    possible_types |= {POINTS_AVAILABLE, POINTS_CANCELLED} & set(considered_types)
+    return frozenset(possible_types)

@@ -205,14 +205,14 @@ def _credentials(headers: Mapping[str, str], body: TokenRequest) -> tuple[str, s
     See RFC 6749, section 2.3.
     """
     try:
-        basic = decode_basic_credentials(headers.get("authorization", ""))
+        basic_credentials = decode_basic_credentials(headers.get("authorization", ""))
     except ValueError:
         raise TokenRefused(401, "invalid_client", "The credentials of HTTP Basic cannot be read.") from None
-    if basic is not None:
-        client_id, _ = basic
+    if basic_credentials is not None:
+        client_id, _ = basic_credentials
         if body.client_secret is not None or body.client_id not in (None, client_id):
             raise TokenRefused(400, "invalid_request", "Send the credentials only by HTTP Basic or only in the form.")
-        return basic
+        return basic_credentials
     if body.client_id is None or body.client_secret is None:
         raise TokenRefused(401, "invalid_client", "The request contains no client credentials.")
     return body.client_id, body.client_secret

@@ -40,10 +40,10 @@ def add_key(db: Connection, now: datetime) -> SigningKey:
 
 def let_sign(db: Connection, key_id: str, now: datetime) -> None:
     """Let a key sign everything from now on; raises KeyRefused for an unknown key."""
-    newest = _lock_keys(db, [key_id])[0]
+    newest_key = _lock_keys(db, [key_id])[0]
     # The clock of this machine may be behind the one that dated the newest key.
-    if newest.key_id != key_id:
-        organizations.date_signing_key(db, key_id, max(now, newest.created_at + timedelta(microseconds=1)))
+    if newest_key.key_id != key_id:
+        organizations.date_signing_key(db, key_id, max(now, newest_key.created_at + timedelta(microseconds=1)))
 
 
 def remove_keys(db: Connection, key_ids: Collection[str]) -> list[str]:
@@ -51,10 +51,10 @@ def remove_keys(db: Connection, key_ids: Collection[str]) -> list[str]:
 
     Raises KeyRefused for an unknown key, and for the key that signs.
     """
-    newest = _lock_keys(db, key_ids)[0]
-    if newest.key_id in key_ids:
+    newest_key = _lock_keys(db, key_ids)[0]
+    if newest_key.key_id in key_ids:
         cure = "let another key sign first, or remove all keys"
-        raise KeyRefused(f"the key {newest.key_id} signs the new tokens, so it cannot be removed: {cure}")
+        raise KeyRefused(f"the key {newest_key.key_id} signs the new tokens, so it cannot be removed: {cure}")
     return organizations.remove_signing_keys(db, key_ids)
 
 

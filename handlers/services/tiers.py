@@ -49,10 +49,10 @@ def set_tier(
     digest = _digest(member, program, tier, setting)
     reason = setting.description or "The tier was set by request."
     with unit_of_work(call, [member.member_id], reason, reported_types=(TIER_SET, TIER_REMOVED)) as unit:
-        earlier = TRACKINGS.find_by(call.db, organization_id, system_unique_key=key)
-        if earlier is not None:
-            refuse_reuse(key, earlier.request_digest, digest)
-            return earlier
+        earlier_tracking = TRACKINGS.find_by(call.db, organization_id, system_unique_key=key)
+        if earlier_tracking is not None:
+            refuse_reuse(key, earlier_tracking.request_digest, digest)
+            return earlier_tracking
         refuse_inactive(unit.members[member.member_id])
         _check_setting(tier, setting, call.now)
         hold = None

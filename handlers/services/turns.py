@@ -11,23 +11,25 @@ class Turns:
 
     def __init__(self) -> None:
         # The number of the last turn of each organization, by its id; 0 for an organization that had none.
-        self._served: dict[int, int] = {}
+        self._last_turns: dict[int, int] = {}
         self._turn = 0
 
-    def sort(self, waiting: Sequence[Address]) -> list[Address]:
+    def sort(self, waiting_jobs: Sequence[Address]) -> list[Address]:
         """Sort waiting jobs by when their organizations were served last; jobs of one organization keep their order.
 
         Forgets when organizations without a waiting job were served.
         """
-        self._served = {organization_id: self._served.get(organization_id, 0) for organization_id, _ in waiting}
+        self._last_turns = {
+            organization_id: self._last_turns.get(organization_id, 0) for organization_id, _ in waiting_jobs
+        }
 
         def last_turn(address: Address) -> int:
             organization_id, _ = address
-            return self._served[organization_id]
+            return self._last_turns[organization_id]
 
-        return sorted(waiting, key=last_turn)
+        return sorted(waiting_jobs, key=last_turn)
 
     def record(self, organization_id: int) -> None:
         """Record that a job of an organization is served now."""
         self._turn += 1
-        self._served[organization_id] = self._turn
+        self._last_turns[organization_id] = self._turn

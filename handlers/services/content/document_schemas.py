@@ -67,9 +67,11 @@ class AttributesValidator:
         try:
             compiled = _compiled_schema(self._schema_text)
         except _UnusableSchema as error:
-            first = error.faults[0]
-            place = f"its {first.pointer}: " if first.pointer else ""
-            detail = f"attrs cannot be validated; change the collection's jsonschema first: {place}{first.detail}"
+            first_fault = error.faults[0]
+            prefix = f"its {first_fault.pointer}: " if first_fault.pointer else ""
+            detail = (
+                f"attrs cannot be validated; change the collection's jsonschema first: {prefix}{first_fault.detail}"
+            )
             return [FieldFault(detail, pointer="/attrs")]
         values = count_values(attrs)
         cost = compiled.cost.of_document(values, size)

@@ -289,16 +289,17 @@ class _DocumentValidator:
             faults += self._attrs_validator.faults(attrs, size)
         if faults:
             return InvalidRequest(faults[:MAX_FAULTS])
-        unknown = set(values.get("audience_keys") or ()) - self._known_audience_keys
-        if unknown:
-            return unknown_audience(unknown)
+        unknown_keys = set(values.get("audience_keys") or ()) - self._known_audience_keys
+        if unknown_keys:
+            return unknown_audience(unknown_keys)
         book_key = coupon_book_key_of(attrs or {})
         if self._collection.is_coupon and book_key is not None and book_key not in self._known_book_keys:
             return unknown_coupon_book(book_key)
         return None
 
 
-def _locale_fixed(address: DocumentAddress, locale: str, other: str) -> LocaleFixed:
+def _locale_fixed(address: DocumentAddress, locale: str, other_locale: str) -> LocaleFixed:
     return LocaleFixed(
-        f"The version of the document {address.key_or_slug} for the locale '{locale}' cannot become one for '{other}'."
+        f"The version of the document {address.key_or_slug} for the locale '{locale}' cannot become one for"
+        f" '{other_locale}'."
     )

@@ -210,7 +210,7 @@ class _Requests:
     def _apply_request(self, call: Call, request: CouponRequest, unit: UnitOfWork) -> list[CouponUsage]:
         """Return the usages of an earlier request with the same keys; if there are none, execute the request."""
         command = request.command
-        _refuse_two_prices(command)
+        _refuse_ambiguous_price(command)
         digest = command.digest(self._request_kind, request.member.member_id, request.book)
         earlier_usages = [usage for key in command.keys if (usage := self._usages.find(key, digest)) is not None]
         if earlier_usages:
@@ -299,11 +299,11 @@ def _assign_each(
 
 def look_up_and_reserve(unit: UnitOfWork, keys: Collection[str], count: int) -> tuple[list[CouponUsage], Sequence[int]]:
     """Return the usages with these keys, and `count` reserved ids for new usages; reserve `count` event ids, too."""
-    existing = usages.find_keys_and_reserve_ids(unit.db, unit.organization_id, keys, count)
-    unit.event_allocator.add_reserved(existing.event_ids)
-    if not existing.keys:
-        return [], existing.usage_ids
-    return USAGES.find_all(unit.db, unit.organization_id, system_unique_key=existing.keys), existing.usage_ids
+    keys_and_ids = usages.find_keys_and_reserve_ids(unit.db, unit.organization_id, keys, count)
+    unit.event_allocator.add_reserved(keys_and_ids.event_ids)
+    if not keys_and_ids.keys:
+        return [], keys_and_ids.usage_ids
+    return USAGES.find_all(unit.db, unit.organization_id, system_unique_key=keys_and_ids.keys), keys_and_ids.usage_ids
 
 
 def as_first_returned(usage: CouponUsage) -> CouponUsage:
@@ -331,7 +331,7 @@ def _finders(coupons: CouponWork, book: BookTerms, command: CouponCommand) -> li
     return [lambda: None] * command.count
 
 
-def _refuse_two_prices(command: CouponCommand) -> None:
+def _refuse_ambiguous_price(command: CouponCommand) -> None:
     """Refuse a command with two prices, and a command that captures one pending burn for several usages."""
     faults = []
     if command.pending_burn_id is not None:

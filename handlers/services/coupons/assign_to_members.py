@@ -103,10 +103,10 @@ def _members_of(call: Call, items: Collection[BatchItem]) -> dict[Any, Member]:
     organization_id = call.organization.organization_id
     ids = {item.member_id for item in items if item.member_id is not None}
     loyalty_ids = {item.loyalty_member_id for item in items if item.loyalty_member_id is not None}
-    existing = MEMBERS.find_all(call.db, organization_id, member_id=ids) if ids else []
+    existing_members = MEMBERS.find_all(call.db, organization_id, member_id=ids) if ids else []
     if loyalty_ids:
-        existing += MEMBERS.find_all(call.db, organization_id, loyalty_member_id=loyalty_ids)
-    return {name: member for member in existing for name in (member.member_id, member.loyalty_member_id)}
+        existing_members += MEMBERS.find_all(call.db, organization_id, loyalty_member_id=loyalty_ids)
+    return {name: member for member in existing_members for name in (member.member_id, member.loyalty_member_id)}
 
 
 def _member_of(item: BatchItem, members_of_items: Mapping[Any, Member]) -> Member | None:

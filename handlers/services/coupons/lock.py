@@ -86,8 +86,8 @@ def release_locks(call: Call, members: Collection[Member]) -> None:
         return
     UnitOfWork(call).lock(member_ids=member_ids)
     # Read again, as other calls may have changed the locks before this call had locked the members.
-    active = locks.find_active_locks(call.db, organization_id, member_ids, call.now)
-    locks.release(call.db, organization_id, [lock.coupon_lock_id for lock in active], call.now)
+    active_locks = locks.find_active_locks(call.db, organization_id, member_ids, call.now)
+    locks.release(call.db, organization_id, [lock.coupon_lock_id for lock in active_locks], call.now)
 
 
 def _view_with_code(call: Call, lock: CouponLock) -> LockView:

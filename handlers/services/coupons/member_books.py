@@ -68,10 +68,10 @@ def member_books_page(
         matching = books.find_page(call.db, organization_id, query, *conditions)
         visible = _MemberView(call, member).books(matching.results, with_stock_only=in_stock is True, explain=True)
         return matching.with_results(visible)
-    usable = usable_books(call, member, query, *conditions, in_stock=in_stock)
+    all_usable_books = usable_books(call, member, query, *conditions, in_stock=in_stock)
     page = Page.of(query)
     start = page.page * page.limit
-    results = usable[start : start + page.limit]
+    results = all_usable_books[start : start + page.limit]
     whole_books = books.find_whole(call.db, organization_id, [result.book.coupon_book_id for result in results])
     whole_results = [
         MemberBook(whole_books[result.book.coupon_book_id], result.amounts, result.exclusions)
@@ -79,7 +79,7 @@ def member_books_page(
         # The records of a test organization may be deleted meanwhile.
         if result.book.coupon_book_id in whole_books
     ]
-    return Paged(len(usable), page.page, page.limit, whole_results)
+    return Paged(len(all_usable_books), page.page, page.limit, whole_results)
 
 
 def usable_books(

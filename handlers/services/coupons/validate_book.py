@@ -124,10 +124,10 @@ def _complete_tiers(call: Call, values: dict[str, Any], are_both_sent: bool) -> 
         return
     keys_by_id = configuration_of(call.db, call.organization).tier_keys
     ids_by_key = {key: tier_id for tier_id, key in keys_by_id.items()}
-    unknown = [key for key in values.get("tier_keys", ()) if key not in ids_by_key]
-    unknown += [str(tier_id) for tier_id in values.get("tiers", ()) if tier_id not in keys_by_id]
-    if unknown:
-        raise UnknownTier(f"There is no tier {unknown[0]}.")
+    unknown_tiers = [key for key in values.get("tier_keys", ()) if key not in ids_by_key]
+    unknown_tiers += [str(tier_id) for tier_id in values.get("tiers", ()) if tier_id not in keys_by_id]
+    if unknown_tiers:
+        raise UnknownTier(f"There is no tier {unknown_tiers[0]}.")
     keys_of_tiers = [keys_by_id[tier_id] for tier_id in values.get("tiers", ())]
     # The values of a new book have both names, with an empty list for the one that was not sent.
     keys = values.get("tier_keys") or keys_of_tiers
@@ -147,8 +147,8 @@ def _refuse_fractions_of_points(call: Call, values: Mapping[str, Any]) -> None:
     account = configuration_of(call.db, call.organization).accounts_by_key.get(config["ledgerAccountKey"])
     if account is None:
         return
-    points = ("assignment_required_points", "usage_required_points")
-    faults = [fraction_fault(wire_name(name), values[name], account.decimals) for name in points]
+    points_fields = ("assignment_required_points", "usage_required_points")
+    faults = [fraction_fault(wire_name(name), values[name], account.decimals) for name in points_fields]
     if any(faults):
         raise InvalidRequest([fault for fault in faults if fault])
 

@@ -135,7 +135,7 @@ class CapturedOrders(OrderWork):
     """The orders of captured events: the events changed them when they were captured, and do not change them again."""
 
     def changed_by(self, tracked: TrackedEvent) -> OrderWithItems | None:
-        """The unchanged order of an event.
+        """The unchanged order of an event, None for an event that is about no order.
 
         If the order was returned in part since, raises EventNotCaptured; if it was undone, raises EventCancelled.
         """

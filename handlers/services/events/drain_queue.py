@@ -2,7 +2,8 @@
 
 A crashed process leaves nothing claimed. If a batch fails, its events are evaluated individually, so that only faulty
 ones fail. A failed event is retried later, and the member's later events wait until it is done or a dead letter. An
-event that needs a row that a call has locked has not failed: it stays the head of its line, for the next batch.
+event that needs a row that a call has locked has not failed: it stays the first in its member's queue, for the next
+batch.
 """
 
 import logging

@@ -120,24 +120,25 @@ class Intake:
             key = event.system_unique_key
             try:
                 tracked = self._tracked_event(position, event, members)
-                earlier = earlier_events.get(key)
-                if earlier is not None:
-                    _refuse_other_event(tracked, earlier)
-                    if not _may_have_come_too_early(earlier.result):
-                        self.results[position] = _result_of(earlier)
+                earlier_event = earlier_events.get(key)
+                if earlier_event is not None:
+                    _refuse_other_event(tracked, earlier_event)
+                    if not _may_have_come_too_early(earlier_event.result):
+                        self.results[position] = _result_of(earlier_event)
                         continue
                     self._require_lock(tracked.member)
                     # It is evaluated again under its stored id and key.
-                    tracked.loyalty_event_id, tracked.key = earlier.loyalty_event_id, earlier.result["loyaltyEventKey"]
-                    tracked.tracked_at = earlier.created_at
+                    tracked.loyalty_event_id = earlier_event.loyalty_event_id
+                    tracked.key = earlier_event.result["loyaltyEventKey"]
+                    tracked.tracked_at = earlier_event.created_at
                 refuse_untrackable(event, tracked.member, self._unit.configuration, self._by_server)
                 self._refuse_uncapturable(event)
-                original = first_by_key.setdefault(key, tracked)
-                if original is tracked:
+                first_event = first_by_key.setdefault(key, tracked)
+                if first_event is tracked:
                     accepted_events.append(tracked)
                 else:
-                    refuse_reuse(key, original.digest, tracked.digest)
-                    self._repeats[position] = original.position
+                    refuse_reuse(key, first_event.digest, tracked.digest)
+                    self._repeats[position] = first_event.position
             except Refusal as refusal:
                 self.results[position] = _refused_result(event, refusal)
         if self._claims_payments and any(event.event.event_type == PAYMENT_CONFIRMED for event in accepted_events):
@@ -255,14 +256,14 @@ def _may_have_come_too_early(result: Mapping[str, Any]) -> bool:
     return "error" in result and result["error"]["type"] in _TOO_EARLY_TYPES
 
 
-def _refuse_other_event(tracked: TrackedEvent, earlier: EarlierEvent) -> None:
+def _refuse_other_event(tracked: TrackedEvent, earlier_event: EarlierEvent) -> None:
     """Refuse an event whose key was used for another event, or for the same event in another mode."""
-    if tracked.digest != earlier.digest:
+    if tracked.digest != earlier_event.digest:
         detail = f"The systemUniqueKey {tracked.event.system_unique_key} was used for another request"
-        key = (earlier.result or {}).get("loyaltyEventKey")
+        key = (earlier_event.result or {}).get("loyaltyEventKey")
         raise KeyReused(f"{detail}." if key is None else f"{detail}, whose event has the loyaltyEventKey {key}.")
 
 
-def _result_of(earlier: EarlierEvent) -> Result:
-    result = earlier.result
+def _result_of(earlier_event: EarlierEvent) -> Result:
+    result = earlier_event.result
     return Result(completed_result(result), RefusedBefore(result["error"]) if "error" in result else None)

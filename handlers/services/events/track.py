@@ -45,12 +45,15 @@ def track(
     all belong to that of the execution. `claims_payments` is False if the ids of payments are already claimed.
     """
     members = _lock_members(unit, incoming_events)
-    existing = ExistingAndNewIds(keys=(), order_ids=(), ids={}) if unit.is_dry_run else _look_up(unit, incoming_events)
-    transaction_ids = _transaction_allocator(unit, existing.ids, len(incoming_events))
-    ids = _ids_of_other_tables(unit, existing.ids)
+    # A dry run neither looks up nor reserves ids.
+    stored_and_new_ids = ExistingAndNewIds(keys=(), order_ids=(), ids={})
+    if not unit.is_dry_run:
+        stored_and_new_ids = _look_up(unit, incoming_events)
+    transaction_allocator = _transaction_allocator(unit, stored_and_new_ids.ids, len(incoming_events))
+    ids = _ids_of_other_tables(unit, stored_and_new_ids.ids)
     intake = Intake(unit, by_server, origins, claims_payments)
-    accepted_events = intake.accept(incoming_events, members, existing.keys)
-    existing_orders = set(existing.order_ids)
+    accepted_events = intake.accept(incoming_events, members, stored_and_new_ids.keys)
+    existing_orders = set(stored_and_new_ids.order_ids)
     all_segments = segments(accepted_events) if unit.stores_rewards else [accepted_events]
     for segment in all_segments:
         if segment:
@@ -59,7 +62,7 @@ def track(
             orders = _set_ids_and_find_orders(
                 unit, segment, external_ids if unit.is_dry_run else external_ids & existing_orders, ids
             )
-            intake.results.update(evaluate(unit, segment, orders, transaction_ids))
+            intake.results.update(evaluate(unit, segment, orders, transaction_allocator))
             existing_orders |= external_ids
     return intake.all_results()
 
@@ -70,16 +73,16 @@ def try_out(make_unit: Callable[[str], UnitOfWork], incoming_events: Sequence[In
     To reverse what an order gave, an event such as a return needs the order in the database. So the events of the
     segments before it are also tracked, within a savepoint that is rolled back.
     """
-    parts = segments([_SentEvent(event) for event in incoming_events])
-    if len(parts) == 1:
+    all_segments = segments([_SentEvent(event) for event in incoming_events])
+    if len(all_segments) == 1:
         return track(make_unit(DRY_RUN), incoming_events)
     results: list[Result] = []
     unit = make_unit(DRY_RUN)
     unit.db.exec_driver_sql(f"SAVEPOINT {_SAVEPOINT}")
-    for part in parts:
+    for segment in all_segments:
         if results:
             unit = make_unit(DRY_RUN)
-        events = [item.event for item in part]
+        events = [item.event for item in segment]
         results += track(unit, events)
         # Nothing follows the last segment, so its events are only evaluated.
         if len(results) < len(incoming_events):
@@ -124,14 +127,17 @@ class TrackedBatch:
     results: Sequence[Result]
 
 
-def size_of(request: TrackRequest) -> int | None:
+def batchable_size(request: TrackRequest) -> int | None:
     """The number of events of a request that can be tracked in a batch with other requests; None if it cannot."""
     is_batchable = request.mode == FULL and not request.is_traced and request.campaign_keys is None
     return len(request.events) if is_batchable else None
 
 
 def track_requests(calls: Sequence[Call], requests: Sequence[TrackRequest]) -> list[TrackedBatch]:
-    """Track the events of all calls in one unit of work; several requests have the mode `full`, see `size_of`."""
+    """Track the events of all calls in one unit of work.
+
+    Several requests all have the mode `full`, see `batchable_size`.
+    """
     first_request = requests[0]
     execution = calls[0] if first_request.now is None else replace(calls[0], now=first_request.now)
     origins = None
@@ -217,7 +223,7 @@ def evaluate(
     unit: UnitOfWork,
     accepted_events: Sequence[TrackedEvent],
     orders: OrderWork,
-    transaction_ids: IdAllocator | None = None,
+    transaction_allocator: IdAllocator | None = None,
     deadline: Deadline | None = None,
 ) -> dict[int, Result]:
     """Evaluate events of locked members, and flush unless it is a dry run. Returns the results by position.
@@ -225,7 +231,7 @@ def evaluate(
     After the `deadline`, only the first event is evaluated.
     """
     due_events = unit.open_for_events(
-        accepted_events, orders, _reversals_by(unit, accepted_events, orders), transaction_ids
+        accepted_events, orders, _reversals_by(unit, accepted_events, orders), transaction_allocator
     )
     evaluate_derived(unit, due_events)
     results: dict[int, Result] = {}

@@ -41,7 +41,7 @@ def _store(call: Call, accepted_events: Sequence[TrackedEvent]) -> dict[int, Res
     results: dict[int, Result] = {}
     new_rows: list[dict[str, Any]] = []
     repeated_rows: list[dict[str, Any]] = []
-    lines: list[dict[str, int]] = []
+    queue_rows: list[dict[str, int]] = []
     # A reserved id is the event's place in the queue; for a new event it is also the event's id.
     for event, place in zip(accepted_events, reserve_ids(call.db, events=len(accepted_events))["events"], strict=True):
         is_new = event.tracked_at is None
@@ -52,9 +52,10 @@ def _store(call: Call, accepted_events: Sequence[TrackedEvent]) -> dict[int, Res
         results[event.position] = Result(response)
         rows = new_rows if is_new else repeated_rows
         rows.append(event_row(event, PENDING, response, call.now))
-        line = {"loyalty_event_id": event.loyalty_event_id, "member_id": event.member.member_id, "place": place}
-        lines.append(line)
+        queue_rows.append(
+            {"loyalty_event_id": event.loyalty_event_id, "member_id": event.member.member_id, "place": place}
+        )
     events.add_events(call.db, new_rows)
     events.finish_events(call.db, organization_id, repeated_rows)
-    queue.add(call.db, organization_id, lines)
+    queue.add(call.db, organization_id, queue_rows)
     return results

@@ -68,8 +68,8 @@ def create_export(call: Call, properties: ExportProperties) -> ExportJob:
     """Begin an export, which the worker writes.
 
     Raises Forbidden for a caller who may not read the exported records, InvalidRequest for filters that the kind does
-    not have, ExportLimit if the organization has too many exports, and the refusal of a filter that names a record that
-    does not exist.
+    not have, and ExportLimit if the organization has too many exports. A filter that names an unknown record is
+    refused, too.
     """
     refuse_without_role(call, "export", properties.kind, ROLE_OF_KIND)
     filters = filters_on_wire(properties.filters)

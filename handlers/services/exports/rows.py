@@ -44,10 +44,10 @@ class _Owner(NamedTuple):
 
 def _pages(after: int, next_page: Callable[[int], Iterable[ExportedRow]]) -> Iterator[ExportedRow]:
     """The rows of all pages; `next_page` returns the rows after an id, no rows after the last page."""
-    last_id = None
-    while after != last_id:
-        last_id = after
-        for row in next_page(last_id):
+    page_start = None
+    while after != page_start:
+        page_start = after
+        for row in next_page(page_start):
             yield row
             after = row.row_id
 

@@ -37,7 +37,7 @@ class _Part:
     """The content of a part as lines of JSON, with the number of its rows and the id of the last one."""
 
     content: str
-    rows: int
+    row_count: int
     last_id: int
 
 
@@ -97,9 +97,9 @@ class ExportWriter:
         Returns None if no export waits.
         """
         now = datetime.now(UTC)
-        waiting = EXPORTS.find_waiting(db, abandoned=now - ABANDONED_AFTER)
+        waiting_jobs = EXPORTS.find_waiting(db, abandoned=now - ABANDONED_AFTER)
         busy_organizations = {organization_id for organization_id, _ in self._open_exports}
-        for address in self._turns.sort([*self._open_exports, *waiting]):
+        for address in self._turns.sort([*self._open_exports, *waiting_jobs]):
             job = None
             organization_id, export_id = address
             if address in self._open_exports:
@@ -123,7 +123,7 @@ class ExportWriter:
                 return
             if time.monotonic() >= end or self._is_stopping():
                 # Shows other workers that the export is not abandoned.
-                self._run_if_mine(job, lambda db, current: EXPORTS.store(db, current, {}, datetime.now(UTC)))
+                self._run_if_mine(job, lambda db, current_job: EXPORTS.store(db, current_job, {}, datetime.now(UTC)))
                 return
         self._close(job)
         self._run_if_mine(job, _finish)
@@ -145,7 +145,7 @@ class ExportWriter:
     def _fail(self, job: ExportJob, reason: str) -> None:
         """Mark an export as failed, and remove its rows."""
         self._close(job)
-        self._run_if_mine(job, lambda db, current: EXPORTS.end(db, current, FAILED, datetime.now(UTC), reason))
+        self._run_if_mine(job, lambda db, current_job: EXPORTS.end(db, current_job, FAILED, datetime.now(UTC), reason))
 
     def _return_to_queue(self) -> None:
         """Let another worker write the open exports."""
@@ -153,7 +153,7 @@ class ExportWriter:
             self._close(open_export.job)
             self._run_if_mine(
                 open_export.job,
-                lambda db, current: EXPORTS.store(db, current, {"status": QUEUED}, datetime.now(UTC)),
+                lambda db, current_job: EXPORTS.store(db, current_job, {"status": QUEUED}, datetime.now(UTC)),
             )
 
     def _add_part(self, job: ExportJob, part: _Part) -> bool:
@@ -164,7 +164,7 @@ class ExportWriter:
         limit = self._settings.export_stored_bytes
 
         def add(db: Connection) -> bool:
-            is_added = exports.add_part(db, job, part.content, part.rows, part.last_id, datetime.now(UTC))
+            is_added = exports.add_part(db, job, part.content, part.row_count, part.last_id, datetime.now(UTC))
             if is_added and EXPORTS.stored_bytes(db, job.organization_id) > limit:
                 raise ExportTooLarge(
                     f"The rows of the organization's exports would have more than {limit} bytes, the maximum. Remove"
@@ -178,9 +178,9 @@ class ExportWriter:
         """Run `action` with the locked export, unless another attempt has begun or the export was cancelled."""
 
         def work(db: Connection) -> None:
-            current = EXPORTS.lock(db, job)
-            if (current.status, current.attempt) == (RUNNING, job.attempt):
-                action(db, current)
+            current_job = EXPORTS.lock(db, job)
+            if (current_job.status, current_job.attempt) == (RUNNING, job.attempt):
+                action(db, current_job)
 
         transactions.run(self._engine, work)
 

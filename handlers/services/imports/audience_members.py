@@ -64,7 +64,7 @@ def import_badges(step: ImportStep) -> None:
         return _grant(step, row, badges_by_name.find(row), member)
 
     new_items = step.read_new(read, TRACKINGS)
-    step.do_all(new_items, lambda grants: assign_badges([call] * len(grants), grants))
+    step.execute_all(new_items, lambda grants: assign_badges([call] * len(grants), grants))
 
 
 def _grant(step: ImportStep, row: ImportRow, badge: Badge, member: Member) -> BadgeGrant:

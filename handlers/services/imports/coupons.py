@@ -47,7 +47,7 @@ def import_coupons(step: ImportStep) -> None:
         return _assignment_request(step, row, books_by_name.find(row), member)
 
     new_items = step.read_new(read, USAGES)
-    step.do_all(new_items, lambda requests: assign_coupons([call] * len(requests), requests))
+    step.execute_all(new_items, lambda requests: assign_coupons([call] * len(requests), requests))
 
 
 def _find_own_assignments(step: ImportStep) -> set[str]:
@@ -84,16 +84,16 @@ def _remaining_value(step: ImportStep, book: CouponBook, values: Mapping[str, An
     """The remaining value of all coupons of a row, None for the full value; raises RowFault."""
     if "remainingValue" not in values:
         return None
-    remaining = Decimal(values["remainingValue"])
+    remaining_value = Decimal(values["remainingValue"])
     amount = values.get("amount", 1)
     if not book.is_value_coupon or book.face_value is None:
         raise step.fault("remainingValue", "cannot be set: the coupons of this book have no value.")
     # At most one of the coupons is partly used, and none is used up.
     minimum, maximum = (EXACT.multiply(count, book.face_value) for count in (amount - 1, amount))
-    if not minimum < remaining <= maximum:
+    if not minimum < remaining_value <= maximum:
         bounds = f"must be more than {minimum:f} and at most {maximum:f} for {amount} coupons."
         raise step.fault("remainingValue", bounds)
-    return remaining
+    return remaining_value
 
 
 def _books_by_name(step: ImportStep) -> RecordsByName[CouponBook]:

@@ -38,7 +38,7 @@ def import_events(step: ImportStep) -> None:
 
     new_items = step.read_new(read, EVENTS)
     for begin in range(0, len(new_items), _TRACKED_AT_ONCE):
-        step.do_all(
+        step.execute_all(
             new_items[begin : begin + _TRACKED_AT_ONCE], lambda incoming_events: _track(step.call, incoming_events)
         )
 

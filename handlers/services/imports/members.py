@@ -41,13 +41,13 @@ _PARENTS = {name: (place[:-1], place[-1]) for name, place in PLACES.items()}
 
 @dataclass(frozen=True, slots=True)
 class _MemberRow:
-    """A well-formed row: `sent` are its fields of a member, `attributes` its columns of single custom attributes.
+    """A well-formed row: `changes` are its fields of a member, `attributes` its columns of single custom attributes.
 
     `joined_at` is None if the row has no such date, `tier` if the row names no tier.
     """
 
     row: ImportRow
-    sent: Changes[MemberBody]
+    changes: Changes[MemberBody]
     attributes: Mapping[str, Any]
     joined_at: datetime | None
     tier: TierRow | None
@@ -55,12 +55,12 @@ class _MemberRow:
     @property
     def loyalty_member_id(self) -> str:
         """The organization's own id of the member."""
-        return str(self.sent.fields["loyalty_member_id"])
+        return str(self.changes.fields["loyalty_member_id"])
 
     @property
     def properties(self) -> MemberBody:
         """The properties of a new member."""
-        values = dict(self.sent.fields)
+        values = dict(self.changes.fields)
         if self.attributes:
             values["custom_attributes"] = {**values.get("custom_attributes", {}), **self.attributes}
         return MemberBody(**values)
@@ -107,11 +107,11 @@ def _read(step: ImportStep, row: ImportRow, tiers: Tiers) -> _MemberRow:
     attributes: dict[str, Any] = {}
     for name, value in row.values.items():
         if name in _PARENTS:
-            parents, last = _PARENTS[name]
+            parents, last_name = _PARENTS[name]
             part = body
             for parent in parents:
                 part = part.setdefault(parent, {})
-            part[last] = value
+            part[last_name] = value
         elif name.startswith(CUSTOM):
             attributes[name.removeprefix(CUSTOM)] = value
     whole_body = body
@@ -123,7 +123,11 @@ def _read(step: ImportStep, row: ImportRow, tiers: Tiers) -> _MemberRow:
     except InvalidRequest as refusal:
         raise step.fault_at(refusal.faults[0].pointer, _FIELD_OF_POINTER, refusal.detail) from None
     return _MemberRow(
-        row=row, sent=changes, attributes=attributes, joined_at=step.past_moment_in(row, "joinedAt"), tier=tiers.of(row)
+        row=row,
+        changes=changes,
+        attributes=attributes,
+        joined_at=step.past_moment_in(row, "joinedAt"),
+        tier=tiers.of(row),
     )
 
 
@@ -135,14 +139,14 @@ def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRow
     ids = {member_row.loyalty_member_id for member_row in member_rows}
     if step.job.mode == UPSERT:
         matches = member_lookups.find_members(call.db, organization_id, ids, member_ids=(), lock=True)
-        existing = members.lock_rows(call.db, organization_id, [match.member.member_id for match in matches])
+        existing_members = members.lock_rows(call.db, organization_id, [match.member.member_id for match in matches])
     else:
-        existing = MEMBERS.find_all(call.db, organization_id, loyalty_member_id=ids)
-    members_by_name = {member.loyalty_member_id: member for member in existing}
+        existing_members = MEMBERS.find_all(call.db, organization_id, loyalty_member_id=ids)
+    members_by_name = {member.loyalty_member_id: member for member in existing_members}
     public_ids = {
         public_id
         for member_row in member_rows
-        if (public_id := member_row.sent.fields.get("public_loyalty_member_id")) is not None
+        if (public_id := member_row.changes.fields.get("public_loyalty_member_id")) is not None
     }
     taken_public_ids: set[str] = set()
     if public_ids:
@@ -157,7 +161,7 @@ def _sort_out(step: ImportStep, member_rows: Sequence[_MemberRow]) -> _SortedRow
         if before is not None and before.erased_at is not None:
             step.fail(member_row.row, "The member was erased.", "loyaltyMemberId")
             continue
-        public_id = member_row.sent.fields.get("public_loyalty_member_id")
+        public_id = member_row.changes.fields.get("public_loyalty_member_id")
         previous_public_id = None if before is None else before.public_loyalty_member_id
         if public_id is not None and public_id != previous_public_id:
             if public_id in taken_public_ids:
@@ -177,7 +181,7 @@ def _values_after(before: Member, member_row: _MemberRow) -> dict[str, Any]:
 
     A column of a single custom attribute changes only this attribute.
     """
-    values = changed_values(before, member_row.sent)
+    values = changed_values(before, member_row.changes)
     if member_row.attributes:
         values["custom_attributes"] = {**values["custom_attributes"], **member_row.attributes}
     return values

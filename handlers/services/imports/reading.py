@@ -78,10 +78,10 @@ class ImportStep:
             keys.add(key)
         return new_items
 
-    def do_all(self, items: Sequence[tuple[ImportRow, T]], do: Callable[[list[T]], Iterable[Any]]) -> None:
-        """Call `do` with the requests of all rows; a row whose outcome is a refusal fails."""
+    def execute_all(self, items: Sequence[tuple[ImportRow, T]], execute: Callable[[list[T]], Iterable[Any]]) -> None:
+        """Call `execute` with the requests of all rows; a row whose outcome is a refusal fails."""
         if items:
-            outcomes = do([request for _, request in items])
+            outcomes = execute([request for _, request in items])
             for (row, _), outcome in zip(items, outcomes, strict=True):
                 if isinstance(outcome, Refusal):
                     field_name = "systemUniqueKey" if isinstance(outcome, KeyReused) else None

@@ -21,14 +21,14 @@ _MEMBER = "loyaltyMemberId"
 
 @dataclass(frozen=True, slots=True)
 class ImportRow:
-    """A row of a file: its values by field or its fault, and as `sent` its unchanged cells or text.
+    """A row of a file: its values by field or its fault, and as `content` its unchanged cells or text.
 
     The next row begins at `next_byte` of the unpacked file, which is line `next_line`. `member_name` is the
     loyaltyMemberId of a row with a fault, if it can be read.
     """
 
     line: int
-    sent: Sequence[str] | str
+    content: Sequence[str] | str
     next_byte: int
     next_line: int
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class ImportRow:
             line=self.line,
             column_name=column,
             reason=reason,
-            row=self.sent,
+            row=self.content,
             loyalty_member_id=name.strip() if isinstance(name, str) else None,
         )
 
@@ -60,13 +60,13 @@ class RowReader:
         self._job = job
         self._parts = parts
         self._max_unpacked_bytes = max_unpacked_bytes
-        self._ahead: list[ImportRow] = []
+        self._rows_ahead: list[ImportRow] = []
         # The position after the rows that were read ahead, and after the empty lines that follow them.
         self._read_byte, self._read_line = job.next_byte, job.next_line
         self._is_complete = False
         self._fault: FileFault | None = None
         self._bytes_read = 0
-        self._is_packed = False
+        self._is_compressed = False
         self.next_byte, self.next_line = job.next_byte, job.next_line
         self.header: Sequence[str] | None = job.header
         self.delimiter = job.delimiter
@@ -76,11 +76,11 @@ class RowReader:
     @property
     def is_at_end(self) -> bool:
         """True if all rows were taken."""
-        return self._is_complete and not self._ahead
+        return self._is_complete and not self._rows_ahead
 
     def bytes_read_at(self, next_byte: int) -> int:
         """The bytes of the uploaded file that were read up to a position in the unpacked file."""
-        return self._bytes_read if self._is_packed else next_byte
+        return self._bytes_read if self._is_compressed else next_byte
 
     def peek(self, limit: int) -> list[ImportRow]:
         """The next rows, limited in number and by `_BYTES_AT_ONCE`; may be empty after a long run of empty lines.
@@ -88,15 +88,15 @@ class RowReader:
         It is also empty at the end of the file. Raises FileFault after the rows before the fault were taken.
         """
         while (
-            len(self._ahead) < limit
+            len(self._rows_ahead) < limit
             and self._read_byte - self.next_byte < _BYTES_AT_ONCE
             and not self._is_complete
             and self._fault is None
         ):
             self._read_ahead()
-        if not self._ahead and self._fault is not None:
+        if not self._rows_ahead and self._fault is not None:
             raise self._fault
-        return self._ahead[:limit]
+        return self._rows_ahead[:limit]
 
     def _read_ahead(self) -> None:
         """Read one row ahead; note the end of the file, or the fault that ends the reading."""
@@ -110,27 +110,27 @@ class RowReader:
             return
         self._read_byte, self._read_line = row.next_byte, row.next_line
         if not row.is_empty:
-            self._ahead.append(row)
+            self._rows_ahead.append(row)
 
     def position_after(self, count: int) -> tuple[int, int]:
         """The byte and line after the next `count` rows; `count` is 0 only if no row was read ahead.
 
         After the last row read ahead, this is also after the empty lines that follow it.
         """
-        if count < len(self._ahead):
-            row = self._ahead[count - 1]
+        if count < len(self._rows_ahead):
+            row = self._rows_ahead[count - 1]
             return row.next_byte, row.next_line
         return self._read_byte, self._read_line
 
     def take(self, count: int) -> None:
         """Remove the next `count` rows, and continue after them."""
         self.next_byte, self.next_line = self.position_after(count)
-        del self._ahead[:count]
+        del self._rows_ahead[:count]
 
     def close(self) -> None:
         """Free the rows that were read ahead: generator, fault and this reader reference each other."""
         self._rows.close()
-        self._ahead.clear()
+        self._rows_ahead.clear()
         self._fault = None
 
     def name_of(self, field_name: str) -> str:
@@ -144,11 +144,13 @@ class RowReader:
         job = self._job
         fields_by_column: dict[str, str] = {}
         for field_name, column in sorted(job.column_names.items()):
-            other = fields_by_column.setdefault(column, field_name)
-            if other != field_name:
-                raise FileFault(f"columnNames has the column {column} for both {other} and {field_name}.")
-        self._is_packed = bool(self._parts) and is_gzip(imports.read_block(self.db, job, self._parts[0].part_number, 0))
-        if self._is_packed:
+            other_field = fields_by_column.setdefault(column, field_name)
+            if other_field != field_name:
+                raise FileFault(f"columnNames has the column {column} for both {other_field} and {field_name}.")
+        self._is_compressed = bool(self._parts) and is_gzip(
+            imports.read_block(self.db, job, self._parts[0].part_number, 0)
+        )
+        if self._is_compressed:
             blocks = skip_bytes(decompress(self._blocks(0), self._max_unpacked_bytes), job.next_byte)
         else:
             blocks = self._blocks(job.next_byte)
@@ -181,13 +183,13 @@ class RowReader:
         """Yield rows of CSV; reads the line of headings first, unless an earlier step has stored it."""
         job = self._job
         if self.header is None:
-            first = next(rows, None)
-            while first is not None and first.is_empty:
-                yield _empty_row(first)
-                first = next(rows, None)
-            if first is None:
+            first_row = next(rows, None)
+            while first_row is not None and first_row.is_empty:
+                yield _empty_row(first_row)
+                first_row = next(rows, None)
+            if first_row is None:
                 raise FileFault("The file is empty.")
-            text = _decode_header(first, job.encoding)
+            text = _decode_header(first_row, job.encoding)
             try:
                 cells = cells_of(text, job.delimiter or delimiter_of(text))
             except RowFault as fault:
@@ -205,9 +207,9 @@ class RowReader:
             cells = cells_of(_decode(raw, self._job.encoding), self.delimiter or delimiter_of(""))
             return ImportRow(raw.line, cells, raw.next_byte, raw.next_line, columns.values(cells))
         except RowFault as fault:
-            original = _readable_text(raw) if cells is None or len(cells) > MAX_COLUMNS else cells
+            content = _readable_text(raw) if cells is None or len(cells) > MAX_COLUMNS else cells
             name = None if cells is None else columns.cell_of(_MEMBER, cells)
-            return _faulty_row(raw, original, fault, name)
+            return _faulty_row(raw, content, fault, name)
 
     def _json_row(self, raw: RawRow) -> ImportRow:
         """The row of a line of JSON; a row with a fault if the line is not valid."""
@@ -218,19 +220,19 @@ class RowReader:
             row = _json_object(text)
             values = object_values(job.kind, row, job.column_names, job.ignore_unknown_columns)
         except RowFault as fault:
-            original = _readable_text(raw) if text is None else text
+            content = _readable_text(raw) if text is None else text
             member_column = job.column_names.get(_MEMBER, _MEMBER)
-            return _faulty_row(raw, original, fault, row.get(member_column))
+            return _faulty_row(raw, content, fault, row.get(member_column))
         return ImportRow(raw.line, text, raw.next_byte, raw.next_line, values)
 
 
-def _faulty_row(raw: RawRow, original: Sequence[str] | str, fault: RowFault, member_name: Any) -> ImportRow:
+def _faulty_row(raw: RawRow, content: Sequence[str] | str, fault: RowFault, member_name: Any) -> ImportRow:
     """A row that cannot be read, with a copy of its fault.
 
     The copy has no traceback, so that fault, frames and row form no reference cycle.
     """
     fault = RowFault(fault.reason, fault.column)
-    return ImportRow(raw.line, original, raw.next_byte, raw.next_line, fault=fault, member_name=member_name)
+    return ImportRow(raw.line, content, raw.next_byte, raw.next_line, fault=fault, member_name=member_name)
 
 
 def _empty_row(raw: RawRow) -> ImportRow:

@@ -253,17 +253,17 @@ class Importer:
         if job.dry_run:
             call.db.exec_driver_sql(f"SAVEPOINT {_DRY_RUN_SAVEPOINT}")
         began_at = time.monotonic()
-        remaining = self._settings.import_step_ms / 1000
+        remaining_seconds = self._settings.import_step_ms / 1000
         at_once = len(rows) if call.is_quiet else _EVALUATED_FIRST
-        while self._rows_done < len(rows) and (not self._rows_done or remaining > 0):
+        while self._rows_done < len(rows) and (not self._rows_done or remaining_seconds > 0):
             next_rows = rows[self._rows_done : self._rows_done + at_once]
             # A row whose key an earlier row has depends on whether the earlier one fails.
             next_rows = _rows_before_repeat(next_rows, "systemUniqueKey")
             _IMPORT_OF_KIND[job.kind](replace(step, rows=next_rows))
             self._rows_done += len(next_rows)
             elapsed = time.monotonic() - began_at
-            remaining = self._settings.import_step_ms / 1000 - elapsed
-            at_once = _rows_to_evaluate(remaining, elapsed / self._rows_done)
+            remaining_seconds = self._settings.import_step_ms / 1000 - elapsed
+            at_once = _rows_to_evaluate(remaining_seconds, elapsed / self._rows_done)
         # The changes are audited under the operation that started the import.
         write_entries([call], "startImport")
         if job.dry_run:
@@ -349,9 +349,9 @@ def _address(job: ImportJob) -> tuple[int, int]:
     return job.organization_id, job.import_id
 
 
-def _rows_to_evaluate(remaining: float, seconds_of_row: float) -> int:
-    """The number of rows to evaluate before the time is checked again, with `remaining` seconds left."""
-    rows_in_time = int(remaining / 2 / seconds_of_row) if seconds_of_row else _MAX_EVALUATED
+def _rows_to_evaluate(remaining_seconds: float, seconds_of_row: float) -> int:
+    """The number of rows to evaluate before the time is checked again, with `remaining_seconds` left."""
+    rows_in_time = int(remaining_seconds / 2 / seconds_of_row) if seconds_of_row else _MAX_EVALUATED
     return min(max(rows_in_time, _EVALUATED_FIRST), _MAX_EVALUATED)
 
 

@@ -82,32 +82,32 @@ def update_account(call: Call, ledger: Ledger, account: LedgerAccount, changes: 
 
 
 def _complete_settings_of_account(
-    call: Call, settings: Mapping[str, Any], current: LedgerAccount | None = None
+    call: Call, settings: Mapping[str, Any], account: LedgerAccount | None = None
 ) -> dict[str, Any]:
-    """Check the settings of an account, and fill in settings that follow from others; `current` is None for a new one.
+    """Check the settings of an account, and fill in settings that follow from others; `account` is None for a new one.
 
     Raises InvalidRequest, UnknownTier or UnknownEventType.
     """
     tier_expirations = [
         {**rule, "loyaltyTierKey": rule["loyaltyTierKey"].lower()} for rule in settings["tier_expirations"]
     ]
-    complete = complete_notices(complete_settings({**settings, "tier_expirations": tier_expirations}, current))
-    complete["default_availability"] = _complete_terms(complete["default_availability"])
+    all_settings = complete_notices(complete_settings({**settings, "tier_expirations": tier_expirations}, account))
+    all_settings["default_availability"] = _complete_terms(all_settings["default_availability"])
     # A type that the account already has may have been deactivated since.
     stored_event_types = (
-        set() if current is None else _event_types_of(current.expiration_policies, current.default_availability)
+        set() if account is None else _event_types_of(account.expiration_policies, account.default_availability)
     )
-    event_types = _event_types_of(complete["expiration_policies"], complete["default_availability"])
+    event_types = _event_types_of(all_settings["expiration_policies"], all_settings["default_availability"])
     for event_type in sorted(event_types - stored_event_types):
         references.refuse_unknown_event_type(configuration_of(call.db, call.organization), event_type)
     if tier_expirations:
         keys = [rule["loyaltyTierKey"] for rule in tier_expirations]
         references.refuse_unknown_tiers(configuration_of(call.db, call.organization), keys)
-    decimals = complete["decimals"]
+    decimals = all_settings["decimals"]
     return {
-        **complete,
-        "offline_allowance": complete_policy(complete["offline_allowance"], decimals),
-        "redemption": complete_redemption(complete["redemption"], decimals),
+        **all_settings,
+        "offline_allowance": complete_policy(all_settings["offline_allowance"], decimals),
+        "redemption": complete_redemption(all_settings["redemption"], decimals),
     }
 
 

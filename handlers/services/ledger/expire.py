@@ -51,14 +51,14 @@ def expire_next(
     # Loading the balances posts what is due.
     with open_unit(unit, account_ids=account_ids):
         pass
-    unfinished = unit.ledger.find_partly_expired()
-    last_wallet_id = min((wallet_id - 1 for wallet_id, _ in unfinished), default=wallet_ids[-1])
+    partly_expired_balances = unit.ledger.find_partly_expired()
+    last_wallet_id = min((wallet_id - 1 for wallet_id, _ in partly_expired_balances), default=wallet_ids[-1])
     expiries = PostedExpiries(last_wallet_id)
     for step in unit.ledger.steps:
         if isinstance(step, Posting) and step.is_expiry and step.from_wallet_id is not None:
             account_id = step.account.ledger_account_id
             expiries.amounts[account_id] = expiries.amounts.get(account_id, Decimal(0)) + step.amount
             wallets = expiries.wallets.setdefault(account_id, set())
-            if (step.from_wallet_id, account_id) not in unfinished:
+            if (step.from_wallet_id, account_id) not in partly_expired_balances:
                 wallets.add(step.from_wallet_id)
     return expiries

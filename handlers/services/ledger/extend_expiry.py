@@ -116,10 +116,10 @@ def extend_expiry(call: Call, request: ExtensionRequest) -> ExtensionResult:
     """
     digest = digest_of([getattr(request, name) for name in request.__slots__ if name != "system_unique_key"])
     organization_id = call.organization.organization_id
-    earlier = EXTENSIONS.find_by(call.db, organization_id, system_unique_key=request.system_unique_key)
-    if earlier is not None:
-        refuse_reuse(request.system_unique_key, earlier.request_digest, digest)
-        return ExtensionResult(earlier.lots, earlier.amount, earlier.status)
+    earlier_extension = EXTENSIONS.find_by(call.db, organization_id, system_unique_key=request.system_unique_key)
+    if earlier_extension is not None:
+        refuse_reuse(request.system_unique_key, earlier_extension.request_digest, digest)
+        return ExtensionResult(earlier_extension.lots, earlier_extension.amount, earlier_extension.status)
     extension = Extension(request.until, request.months)
     faults = extension.field_faults(call.now)
     if request.member_id is not None and request.ledger_lot_ids is not None:

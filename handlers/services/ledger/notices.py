@@ -28,19 +28,19 @@ def report_next(db: Connection, organization: OrganizationDetails, now: datetime
 
     Returns the number of events, None if no account has a due notice.
     """
-    for account, schedule in schedules(db, organization):
+    for account, schedule in find_schedules(db, organization):
         progress = expiry_notices.find_progress(db, account)
         if progress is None or schedule.due(progress.done_until, now):
             # Without progress, notices begin at the last change of the account or the organization.
             begun_at = min(now, max(account.updated_at, organization.updated_at))
             progress = expiry_notices.lock_progress(db, account, begun_at)
             # Check again under the lock: another transaction may have reported the notices meanwhile.
-            if due := schedule.due(progress.done_until, now):
-                return _report(db, organization, account, schedule, progress, due, now, limit)
+            if due_notices := schedule.due(progress.done_until, now):
+                return _report(db, organization, account, schedule, progress, due_notices, now, limit)
     return None
 
 
-def schedules(db: Connection, organization: OrganizationDetails) -> list[tuple[LedgerAccount, NoticeSchedule]]:
+def find_schedules(db: Connection, organization: OrganizationDetails) -> list[tuple[LedgerAccount, NoticeSchedule]]:
     """The accounts of members' points with notices, each with the schedule of its notices, by account id."""
     if organization.default_ledger_id is None:
         return []
@@ -59,7 +59,7 @@ def _report(
     account: LedgerAccount,
     schedule: NoticeSchedule,
     progress: NoticeProgress,
-    due: Sequence[Notice],
+    due_notices: Sequence[Notice],
     now: datetime,
     limit: int,
 ) -> int:
@@ -68,19 +68,19 @@ def _report(
     If the wallets have more than `MAX_DUE_ROWS` points that expire by inactivity or become available, the last wallets
     are left to the next step. Stores the progress: the last wallet, or that the moment is done.
     """
-    moment = due[0].moment
-    notices = [notice for notice in due if notice.moment == moment]
+    moment = due_notices[0].moment
+    notices = [notice for notice in due_notices if notice.moment == moment]
     expiry_ranges = [schedule.bounds_of_day(notice.day) for notice in notices]
     after = progress.after_wallet_id if progress.moment == moment else 0
     wallet_ids = expiry_notices.find_next_wallets(db, organization, account, expiry_ranges, after, limit)
     is_last_step = len(wallet_ids) < limit
     idle_accounts = [account.ledger_account_id] if account.expiration_policies else []
-    first_ids = ledger_lots.limit_due_rows(
+    ids_to_report = ledger_lots.limit_due_rows(
         db, organization.organization_id, wallet_ids, idle_accounts, now, MAX_DUE_ROWS
     )
-    event_count = _report_to(db, organization, account, schedule, notices, first_ids, now) if first_ids else 0
-    is_done = is_last_step and len(first_ids) == len(wallet_ids)
-    new_progress = NoticeProgress(moment) if is_done else NoticeProgress(progress.done_until, moment, first_ids[-1])
+    event_count = _report_to(db, organization, account, schedule, notices, ids_to_report, now) if ids_to_report else 0
+    is_done = is_last_step and len(ids_to_report) == len(wallet_ids)
+    new_progress = NoticeProgress(moment) if is_done else NoticeProgress(progress.done_until, moment, ids_to_report[-1])
     expiry_notices.store_progress(db, account, new_progress)
     return event_count
 
@@ -103,8 +103,8 @@ def _report_to(
     unit.lock_wallets(wallet_ids, account_ids)
     with open_unit(unit, account_ids=account_ids, moments=[notices[0].moment]):
         members = {member.wallet_id: member.member_id for member in unit.members.values() if can_be_notified(member)}
-        expiring = expiry_notices.find_amounts(db, organization, account, list(members), now, notices[0].moment)
-        lots = [(part.wallet_id, part.expires_at, part.amount) for part in expiring]
+        expiring_parts = expiry_notices.find_amounts(db, organization, account, list(members), now, notices[0].moment)
+        lots = [(part.wallet_id, part.expires_at, part.amount) for part in expiring_parts]
         notice_events = []
         for notice in notices:
             begin_of_day, begin_of_next_day = schedule.bounds_of_day(notice.day)

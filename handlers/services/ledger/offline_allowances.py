@@ -89,12 +89,14 @@ def create_allowance(call: Call, member: Member, request: NewAllowance) -> Allow
     member = unit.lock(member_ids=[member.member_id])[member.member_id]
     refuse_erased(member)
     digest = digest_of((_ENTITY, member.member_id, request.amount, request.ledger_account_key, request.valid_for))
-    earlier = _find_earlier_allowance(call, request.system_unique_key, digest)
-    if earlier is not None:
+    earlier_allowance = _find_earlier_allowance(call, request.system_unique_key, digest)
+    if earlier_allowance is not None:
         # Without the changes since the first response.
-        view = _view(call, earlier)
-        view = replace(view, status=OPEN, redeemed_amount=None, order_external_id=None, updated_at=earlier.created_at)
-        return _with_token(call, earlier, view)
+        view = _view(call, earlier_allowance)
+        view = replace(
+            view, status=OPEN, redeemed_amount=None, order_external_id=None, updated_at=earlier_allowance.created_at
+        )
+        return _with_token(call, earlier_allowance, view)
     refuse_inactive(member)
     account = account_of_members_with_key(call, request.ledger_account_key)
     expires_at, held_until = ends_of(account, call.organization, request.amount, request.valid_for, call.now)
@@ -190,10 +192,10 @@ def redeem_allowance(call: Call, request: AllowanceRedemption) -> RedeemedAllowa
     organization_id = call.organization.organization_id
     with _open_allowance(call, _allowance_of(call, request.token)) as (unit, allowance, before):
         digest = request.digest(allowance)
-        earlier = ALLOWANCES.find_by(call.db, organization_id, redemption_key=request.system_unique_key)
-        if earlier is not None:
-            refuse_reuse(request.system_unique_key, earlier.redemption_digest, digest)
-            return _redemption_of(call, earlier)
+        earlier_allowance = ALLOWANCES.find_by(call.db, organization_id, redemption_key=request.system_unique_key)
+        if earlier_allowance is not None:
+            refuse_reuse(request.system_unique_key, earlier_allowance.redemption_digest, digest)
+            return _redemption_of(call, earlier_allowance)
         refuse_zero(request.amount)
         refuse_unless_open(before.status, allowance.offline_allowance_key)
         if request.external_event_date > allowance.expires_at:
@@ -210,9 +212,9 @@ def redeem_allowance(call: Call, request: AllowanceRedemption) -> RedeemedAllowa
         "redemption_digest": digest,
         "order_external_id": request.order_external_id,
     }
-    redeemed = _redemption_of(call, ALLOWANCES.store(call.db, allowance, redemption, call.now))
-    _audit(call, allowance, before, redeemed.allowance)
-    return redeemed
+    redeemed_allowance = _redemption_of(call, ALLOWANCES.store(call.db, allowance, redemption, call.now))
+    _audit(call, allowance, before, redeemed_allowance.allowance)
+    return redeemed_allowance
 
 
 def _allowance_of(call: Call, token: str) -> OfflineAllowance:
@@ -266,9 +268,9 @@ def cancel_allowance(call: Call, allowance: OfflineAllowance) -> AllowanceView:
         transaction, account = find_transaction(unit, allowance)
         unit.ledger.revert(transaction, account, Details(call.new_key(), description=_DESCRIPTION))
     # Only `updatedAt` changes: the status follows from the hold.
-    cancelled = _view(call, ALLOWANCES.store(call.db, current, {}, call.now))
-    _audit(call, current, before, cancelled)
-    return cancelled
+    cancelled_allowance = _view(call, ALLOWANCES.store(call.db, current, {}, call.now))
+    _audit(call, current, before, cancelled_allowance)
+    return cancelled_allowance
 
 
 def _audit(call: Call, allowance: OfflineAllowance, before: AllowanceView | None, after: AllowanceView) -> None:

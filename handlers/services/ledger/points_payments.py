@@ -115,8 +115,8 @@ def create_payment(call: Call, member: Member, request: NewPayment) -> PointsPay
     refuse_erased(member)
     request_values = [getattr(request, name) for name in request.__slots__ if name != "system_unique_key"]
     digest = digest_of((_ENTITY, member.member_id, *request_values))
-    posted = posting.find_posted(call.db, unit.organization_id, [request.system_unique_key])
-    transaction_id = posted.find(request.system_unique_key, digest)
+    posted_by_key = posting.find_posted(call.db, unit.organization_id, [request.system_unique_key])
+    transaction_id = posted_by_key.find(request.system_unique_key, digest)
     if transaction_id is not None:
         return _as_created(call, transaction_id, request)
     refuse_inactive(member)
@@ -215,8 +215,8 @@ def refund_payment(call: Call, payment: PointsPayment, request: PaymentRefund) -
     digest = digest_of((_ENTITY, payment.points_payment_key, request.points, request.value))
     with open_hold(call, payment) as unit:
         before = view_payment(call, payment)
-        posted = posting.find_posted(call.db, unit.organization_id, [request.system_unique_key])
-        transaction_id = posted.find(request.system_unique_key, digest)
+        posted_by_key = posting.find_posted(call.db, unit.organization_id, [request.system_unique_key])
+        transaction_id = posted_by_key.find(request.system_unique_key, digest)
         if transaction_id is not None:
             return _as_refunded(call, payment, transaction_id)
         refuse_empty_payment(request.points, request.value)
@@ -257,13 +257,13 @@ def _audit(call: Call, payment: PointsPayment, before: PointsPaymentView | None,
     call.audit.add(
         _ENTITY,
         payment.points_payment_id,
-        before=None if before is None else _facts(before),
-        after=_facts(after),
+        before=None if before is None else _audited_fields(before),
+        after=_audited_fields(after),
         member_ids=(payment.member_id,),
     )
 
 
-def _facts(view: PointsPaymentView) -> dict[str, object]:
+def _audited_fields(view: PointsPaymentView) -> dict[str, object]:
     """The fields of a payment that an audit entry compares."""
     return {
         "status": view.status,

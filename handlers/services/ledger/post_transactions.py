@@ -1,7 +1,7 @@
 """Posts ledger transactions: any number of them in a fixed number of statements, each key once.
 
-All movements of points by request are posted here: of one call or several calls, as sets, of which all movements or
-none are posted, and as batches, whose movements are posted independently of each other, except those of one set.
+All movements of points by request are posted here, of one call or of several. All movements of a set are posted or
+none. The other movements of a batch are posted independently of each other.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -111,7 +111,7 @@ class MovementBatch:
         dates = [movement.external_event_date for movement in self.movements]
         since = min((date for date in dates if date is not None), default=None)
         ids = IdAllocator(self._unit.db, "ledger_transactions", SPARE_IDS, self._new_transaction_ids)
-        self._unit.open_for_request(account_ids=account_ids, transaction_ids=ids, since=since)
+        self._unit.open_for_request(account_ids=account_ids, transaction_allocator=ids, since=since)
         for positions in sets:
             postings.update(self._post_set(positions, atomic=atomic))
         evaluate_changes(self._unit, MOVE_REASON)
@@ -120,8 +120,8 @@ class MovementBatch:
             transaction_id = self._unit.id_of(step)
             self._outcomes[position] = transaction_id
             _add_to_audit_log(self._calls[position], self.movements[position], step, transaction_id)
-        for position, original in self._repeats.items():
-            self._outcomes[position] = self._outcomes[original]
+        for position, first_position in self._repeats.items():
+            self._outcomes[position] = self._outcomes[first_position]
         outcomes = [self._outcomes[position] for position in range(len(self.movements))]
         if atomic:
             for outcome in outcomes:
@@ -177,14 +177,14 @@ class MovementBatch:
             movement, digest = self.movements[position], self._digests[position]
             key = movement.system_unique_key or ""
             try:
-                original = self._positions_by_key.get(key)
-                if original is None or original in self._outcomes:
+                first_position = self._positions_by_key.get(key)
+                if first_position is None or first_position in self._outcomes:
                     # No movement has the key, or one that was refused, which does not use it.
                     self._positions_by_key[key] = position
                     postings[position] = self._post_one(movement, digest)
                 else:
-                    refuse_reuse(key, self._digests[original], digest)
-                    self._repeats[position] = original
+                    refuse_reuse(key, self._digests[first_position], digest)
+                    self._repeats[position] = first_position
             except Refusal as raised:
                 refusal = _with_pointer(raised, movement.pointer)
                 if atomic:
@@ -194,7 +194,7 @@ class MovementBatch:
                 self._fail_set(movement.atomic_set_id)
                 return {}
         if self._calls[0] is not self._calls[-1]:
-            # The derived events of this call are evaluated before the next call, as if the calls were not batched.
+            # Several calls: the derived events of this one are evaluated before the next one, as if not batched.
             evaluate_changes(unit, MOVE_REASON, origin=self._calls[positions[0]].origin)
         return postings
 
@@ -247,17 +247,17 @@ class MovementBatch:
 
     def _revert(self, movement: Movement, details: Details) -> Posting:
         """Revert the transaction that a movement names; raises UnknownLedgerTransaction for one of another account."""
-        session, original = self._unit.ledger, self._transactions_to_revert.get(movement.reverts or 0)
-        account = session.accounts.get(original.ledger_account_id) if original is not None else None
+        session, transaction = self._unit.ledger, self._transactions_to_revert.get(movement.reverts or 0)
+        account = session.accounts.get(transaction.ledger_account_id) if transaction is not None else None
         if (
-            original is None
+            transaction is None
             or account is None
             or movement.ledger_account_id not in (None, account.ledger_account_id)
             or movement.ledger_id not in (None, account.ledger_id)
         ):
             raise UnknownLedgerTransaction(f"There is no transaction {movement.reverts}.")
         return session.revert(
-            original,
+            transaction,
             account,
             details,
             allow_overdraft=movement.allow_overdraft,
@@ -355,10 +355,10 @@ def post_and_read(
 ) -> list[list[TransactionRow] | Refusal | NotBatchable]:
     """Post movements by `post`; return the rows of each posted transaction instead of its id."""
     outcomes = post(calls, movements, atomic=atomic)
-    posted = [
+    posted_movements = [
         (movement, outcome) for movement, outcome in zip(movements, outcomes, strict=True) if isinstance(outcome, int)
     ]
-    rows_of_posted = iter(_rows_as_created(calls[0], posted) if posted else [])
+    rows_of_posted = iter(_rows_as_created(calls[0], posted_movements) if posted_movements else [])
     return [next(rows_of_posted) if isinstance(outcome, int) else outcome for outcome in outcomes]
 
 
@@ -385,16 +385,16 @@ def _on_account(movement: Movement, ledger_account_id: int | None) -> Movement:
     return replace(movement, ledger_account_id=ledger_account_id, ledger_id=None, refusal=refusal)
 
 
-def _rows_as_created(call: Call, posted: Sequence[tuple[Movement, int]]) -> list[list[TransactionRow]]:
+def _rows_as_created(call: Call, posted_movements: Sequence[tuple[Movement, int]]) -> list[list[TransactionRow]]:
     """The rows of each movement's transaction and of the transactions posted as part of it, as first returned.
 
     Later changes of the transactions are not included.
     """
     rows = ledger_transactions.find_rows_as_created(
-        call.db, call.organization.organization_id, [transaction_id for _, transaction_id in posted]
+        call.db, call.organization.organization_id, [transaction_id for _, transaction_id in posted_movements]
     )
-    for movement, transaction_id in posted:
+    for movement, transaction_id in posted_movements:
         if movement.manual:
             # A partial capture has lowered the stored fiat value: the request has the original one.
             rows[transaction_id] = [replace(row, fiat_value=movement.fiat_value) for row in rows[transaction_id]]
-    return [rows[transaction_id] for _, transaction_id in posted]
+    return [rows[transaction_id] for _, transaction_id in posted_movements]

@@ -69,7 +69,7 @@ def enrol_members(
 
     `origins` has the request of each member, if they come from several requests.
     """
-    refusals = refusals_of(call, new_members)
+    refusals = find_refusals(call, new_members)
     is_accepted = [refusal is None for refusal in refusals]
     accepted_requests = [NewMember(properties) for properties in compress(new_members, is_accepted)]
     if origins is not None:
@@ -88,8 +88,8 @@ def enrol_by_calls(calls: Sequence[Call], new_members: Sequence[MemberProperties
     return [enrolment if enrolment.refusal is None else enrolment.refusal for enrolment in enrolments]
 
 
-def refusals_of(execution: Execution, new_members: Sequence[MemberProperties]) -> list[MemberExists | None]:
-    """The refusal of each new member, None if no member and no earlier new member has one of its ids."""
+def find_refusals(execution: Execution, new_members: Sequence[MemberProperties]) -> list[MemberExists | None]:
+    """Find the refusal of each new member, None if no member and no earlier new member has one of its ids."""
     public_ids = {
         properties.public_loyalty_member_id
         for properties in new_members

@@ -80,9 +80,9 @@ def _newest(heads: Mapping[str, Sequence[Head]], limit: int) -> tuple[list[tuple
         names = [name for name, index in indexes.items() if index < len(heads[name])]
         if not names:
             break
-        newest = max(names, key=lambda name: _sort_key(name, heads[name][indexes[name]]))
-        row_ids.append((newest, heads[newest][indexes[newest]].id))
-        indexes[newest] += 1
+        newest_source = max(names, key=lambda name: _sort_key(name, heads[name][indexes[name]]))
+        row_ids.append((newest_source, heads[newest_source][indexes[newest_source]].id))
+        indexes[newest_source] += 1
     positions = {}
     for name, index in indexes.items():
         further_heads = heads[name][index:]

@@ -19,8 +19,8 @@ from persistence import members as stored_members
 from persistence.member_lookups import MemberWithHoldings
 from persistence.rows import fields_of
 
-_NAMES = fields_of(Member)
-_values = attrgetter(*_NAMES)
+_FIELD_NAMES = fields_of(Member)
+_field_values = attrgetter(*_FIELD_NAMES)
 
 # The customAttributes that one call reads, in bytes of JSON; a process needs many times as much memory for them.
 MAX_ATTRIBUTE_BYTES = 16 * 1024 * 1024
@@ -82,7 +82,7 @@ def view_holders(calls: Sequence[Call], requests: Sequence[MemberRequest]) -> li
     stored_tiers: dict[int, list[MemberTier]] = {}
     balances: dict[int, Sequence[WalletView]] = {}
     members_with_balances: dict[int, Member] = {}
-    expiring: dict[int, Sequence[WalletView]] = {}
+    balances_to_complete: dict[int, Sequence[WalletView]] = {}
     for (member, tiers_of_member, balances_of_wallet), with_balances, with_expiring in requests:
         members[member.member_id] = member
         stored_tiers[member.member_id] = list(tiers_of_member)
@@ -90,10 +90,10 @@ def view_holders(calls: Sequence[Call], requests: Sequence[MemberRequest]) -> li
         if with_balances:
             members_with_balances[member.member_id] = member
         if with_expiring:
-            expiring[member.wallet_id] = balances_of_wallet
+            balances_to_complete[member.wallet_id] = balances_of_wallet
     tiers = replace_lapsed_tiers(call, [*members.values()], stored_tiers, balances)
     statuses = _statuses(call, [*members_with_balances.values()], tiers, balances) if members_with_balances else {}
-    views_with_expiring = _with_expiring(call, expiring) if expiring else {}
+    views_with_expiring = _with_expiring(call, balances_to_complete) if balances_to_complete else {}
     records = []
     for holder, with_balances, with_expiring in requests:
         member = holder.member
@@ -124,7 +124,7 @@ def _record(
 ) -> dict[str, Any]:
     """The record of a member, with its balances and its tier status, or without both."""
     # Not `asdict`: its deep copies would take a third of the time for a page of members.
-    record = dict(zip(_NAMES, _values(member), strict=True))
+    record = dict(zip(_FIELD_NAMES, _field_values(member), strict=True))
     return {**record, "tiers": tiers, "tier_status": statuses, "ledger_balances": balances}
 
 
@@ -170,7 +170,8 @@ def replace_lapsed_tiers(
     """Replace the entries of `stored_tiers` that have expired, or whose points have expired or arrived; return it.
 
     Points have arrived if they are available, but not posted yet. `stored_tiers` has the tiers by member id, `balances`
-    the balances by wallet id. If these are None, because they were not read yet, arrived points may not count.
+    the balances by wallet id. If these are None, they are read only if a tier may have ended: if not, arrived points do
+    not count.
     """
     if balances is None:
         may_have_ended = any(
@@ -217,12 +218,13 @@ def _lapse_by_points(
     expired_balances: Collection[tuple[int, int]],
     arrivals: Mapping[tuple[int, int], datetime],
 ) -> MemberTier:
-    """The tier of the wallet's owner; it ends when points arrive that can give another one, or now if its own expired.
+    """The tier of the wallet's owner, with an end if another tier may replace it.
 
-    `arrivals` has the moment of the last arrival, by wallet and account id.
+    It ends when points arrive that can give another tier, or now if its own points have expired. `arrivals` has the
+    moment of the last arrival, by wallet and account id.
     """
     # No account has the id 0.
-    moment = arrivals.get((wallet_id, _raising_account(call, tier) or 0))
+    moment = arrivals.get((wallet_id, _account_of_other_tier(call, tier) or 0))
     if moment is None and (wallet_id, _account_behind(call, tier) or 0) in expired_balances:
         moment = call.now
     return tier if moment is None else replace(tier, expires_at=moment)
@@ -239,7 +241,7 @@ def _account_behind(call: Call, tier: MemberTier) -> int | None:
     return schedule.ledger_account_id if can_expire else None
 
 
-def _raising_account(call: Call, tier: MemberTier) -> int | None:
+def _account_of_other_tier(call: Call, tier: MemberTier) -> int | None:
     """The account whose points can give the member another tier now; None if none can, or if points of a period count.
 
     Points of a period are read from postings, which do not contain arrived points yet.
@@ -297,16 +299,16 @@ def _replaced_if_lapsed(tier: MemberTier, tier_assignments: TierAssignments, poi
     held_tier = tier.held_tier
     if not held_tier.has_lapsed(tier_assignments.at) or tier.expires_at is None:
         return tier
-    current = tier_assignments.present_tier(tier.loyalty_program_id, held_tier, points)
-    if current is None:
+    present_tier = tier_assignments.present_tier(tier.loyalty_program_id, held_tier, points)
+    if present_tier is None:
         return None
-    stays = current.loyalty_tier_id == tier.loyalty_tier_id and not held_tier.is_fixed
-    floor = current.floor
+    stays = present_tier.loyalty_tier_id == tier.loyalty_tier_id and not held_tier.is_fixed
+    floor = present_tier.floor
     return replace(
         tier,
-        loyalty_tier_id=current.loyalty_tier_id,
-        is_manual=current.is_manual,
-        expires_at=current.expires_at,
+        loyalty_tier_id=present_tier.loyalty_tier_id,
+        is_manual=present_tier.is_manual,
+        expires_at=present_tier.expires_at,
         created_at=tier.created_at if stays else tier.expires_at,
         floor_tier_id=None if floor is None else floor.loyalty_tier_id,
         floor_expires_at=None if floor is None else floor.expires_at,

@@ -108,17 +108,17 @@ def _advance(
 
     An amount of 0 stores nothing.
     """
-    requested = request.advance
+    mission_advance = request.advance
     mission_id = request.mission.mission_id
-    progress, advance = unit.missions.advance(mission_id, requested.amount, cause, audience_keys)
+    progress, advance = unit.missions.advance(mission_id, mission_advance.amount, cause, audience_keys)
     response = progress_response(progress.balance(cause.member_id), advance.achieved)
-    if not requested.amount:
+    if not mission_advance.amount:
         return response
     unit.missions.store_response(response)
     after = {
         "memberId": cause.member_id,
-        "amount": requested.amount,
-        "externalEventDate": requested.external_event_date,
+        "amount": mission_advance.amount,
+        "externalEventDate": mission_advance.external_event_date,
         "systemUniqueKey": cause.system_unique_key,
         "externalId": cause.external_id,
         "description": cause.description,

@@ -113,14 +113,14 @@ def _limit_caller(
         _refuse_other_members(db, organization_id, request, caller, caller.loyalty_member_id)
     if caller.user_id is None:
         return caller
-    current = caller_with_current_rights(caller, rights[caller.user_id])
+    limited_caller = caller_with_current_rights(caller, rights[caller.user_id])
     # It is the same object if the caller has lost no permission since the token was issued.
-    if current is not caller:
-        missing_scopes = [scope for scope in scopes if not current.holds(scope)]
+    if limited_caller is not caller:
+        missing_scopes = [scope for scope in scopes if not limited_caller.holds(scope)]
         if missing_scopes:
             permissions = f"permission{'' if len(missing_scopes) == 1 else 's'} {', '.join(missing_scopes)}"
             raise Forbidden(f"The user of this access token no longer has the {permissions}.")
-    return current
+    return limited_caller
 
 
 def _refuse_other_members(
@@ -167,9 +167,9 @@ def caller_with_current_rights(caller: Caller, rights: CurrentRights) -> Caller:
     Deactivation, removal and every lost permission have effect from this request on. Raises Unauthorized for a user who
     no longer belongs to the organization, and for a token that is older than the user's password.
     """
-    current = caller.limited_to(rights.grant)
-    if not rights.is_active or not (rights.is_member or current.is_system_admin):
+    limited_caller = caller.limited_to(rights.grant)
+    if not rights.is_active or not (rights.is_member or limited_caller.is_system_admin):
         raise Unauthorized(_FORMER_USER)
     if not caller.is_external and caller.token_generation != rights.token_generation:
         raise Unauthorized(_FORMER_PASSWORD)
-    return current
+    return limited_caller

@@ -233,7 +233,7 @@ def _next_due_moment(
     moments = (
         ledger_lots.find_first_due(db, organization, after, until),
         member_tiers.find_first_lapse(db, organization.organization_id, after, until),
-        expiry_notices.find_first_due(db, organization, notices.schedules(db, organization), after, until),
+        expiry_notices.find_first_due(db, organization, notices.find_schedules(db, organization), after, until),
     )
     return min((moment for moment in moments if moment is not None), default=None)
 

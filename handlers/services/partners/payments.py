@@ -167,9 +167,9 @@ def _refuse_shared_rewards(unit: UnitOfWork, members_by_wallet: Mapping[int, int
 
 def _find_or_enrol(call: Call, unit: UnitOfWork, key: PartnerKey, intent: PaymentIntent) -> tuple[Member, bool]:
     """Find or enrol the customer; return the member, and True if it is a new one."""
-    existing = _find(call, intent)
-    if existing is not None:
-        return existing, False
+    existing_member = _find(call, intent)
+    if existing_member is not None:
+        return existing_member, False
     if not intent.force_user_subscription:
         raise unknown_member(intent.loyalty_member_id)
     gov_id = intent.new_gov_id
@@ -179,16 +179,16 @@ def _find_or_enrol(call: Call, unit: UnitOfWork, key: PartnerKey, intent: Paymen
         lock_names.append(f"government {gov_id}")
     partners.lock_customers(call.db, call.organization.organization_id, lock_names)
     # Search again: another call may have enrolled the customer before this one had the lock.
-    existing = _find(call, intent)
-    if existing is not None:
-        return existing, False
+    existing_member = _find(call, intent)
+    if existing_member is not None:
+        return existing_member, False
     _refuse_uncreatable(call, intent.new_member_id, gov_id)
-    info = intent.member_info or MemberInfo()
+    member_info = intent.member_info or MemberInfo()
     properties = MemberProperties(
         loyalty_member_id=intent.new_member_id,
         channel_acquisition=key.name,
-        profile=info.profile(gov_id),
-        custom_attributes=info.data,
+        profile=member_info.profile(gov_id),
+        custom_attributes=member_info.data,
     )
     # If another call enrols the same member at this moment, this call is retried, and then finds the member.
     [member] = add_members(call, unit, [NewMember(properties)])
@@ -196,12 +196,15 @@ def _find_or_enrol(call: Call, unit: UnitOfWork, key: PartnerKey, intent: Paymen
 
 
 def _find(call: Call, intent: PaymentIntent) -> Member | None:
-    """The member with the `loyaltyMemberId`, or else this text as government id, or else the `new_member_id`."""
+    """The member with the `loyaltyMemberId`, or else this text as government id, or else the `new_member_id`.
+
+    None if there is none; raises AmbiguousMember if several members have the government id.
+    """
     organization_id = call.organization.organization_id
-    existing = MEMBERS.find_all(
+    members_with_id = MEMBERS.find_all(
         call.db, organization_id, loyalty_member_id={intent.loyalty_member_id, intent.new_member_id}
     )
-    by_id = {member.loyalty_member_id: member for member in existing}
+    by_id = {member.loyalty_member_id: member for member in members_with_id}
     if intent.loyalty_member_id in by_id:
         return by_id[intent.loyalty_member_id]
     by_gov_id = members.find_all_by_gov_id(call.db, organization_id, intent.loyalty_member_id, limit=2)

@@ -146,24 +146,24 @@ def redemptions(
     """
     deadline = event_deadline()
     is_complete = True
-    usable: list[Redemption] = []
-    unusable: list[Redemption] = []
-    for offer, later in zip(before, after, strict=True):
+    usable_redemptions: list[Redemption] = []
+    unusable_redemptions: list[Redemption] = []
+    for offer, later_offer in zip(before, after, strict=True):
         try:
-            if len(unusable) < MAX_REDEMPTIONS:
+            if len(unusable_redemptions) < MAX_REDEMPTIONS:
                 reasons = offer.exclusions(deadline)
-                redemptions_of_kind = unusable if reasons else usable
-                redemptions_of_kind.append(_redemption(offer, reasons, later.facts.points))
+                redemptions_of_kind = unusable_redemptions if reasons else usable_redemptions
+                redemptions_of_kind.append(_redemption(offer, reasons, later_offer.facts.points))
             elif offer.is_usable(deadline):
-                usable.append(_redemption(offer, reasons=(), points_after=later.facts.points))
+                usable_redemptions.append(_redemption(offer, reasons=(), points_after=later_offer.facts.points))
         except TimeExceeded:
             is_complete = False
-        if len(usable) == MAX_REDEMPTIONS:
+        if len(usable_redemptions) == MAX_REDEMPTIONS:
             break
     else:
         # All of `before` was checked, so that only offers that were not read can be missing.
         is_complete = is_complete and has_all_offers
-    return [*usable, *unusable][:MAX_REDEMPTIONS], is_complete
+    return [*usable_redemptions, *unusable_redemptions][:MAX_REDEMPTIONS], is_complete
 
 
 def presented_codes(run: DryRun, codes: Sequence[str]) -> list[PresentedCode]:

@@ -62,32 +62,32 @@ class EarningsReader:
     def _accounts(self, effects: Sequence[Effect], after: MemberHoldings) -> Iterator[AccountEarning]:
         """The accounts whose balance changes now, or later by waiting points, or would change without limits."""
         configuration = self._run.unit.configuration
-        discarded = _discarded_points(configuration, effects)
+        discarded_points = _discarded_points(configuration, effects)
         expiries = self._expiries()
-        waiting = self._waiting()
+        waiting_points = self._waiting_points()
         for account_id, account in sorted(configuration.accounts.items()):
             available = after.balances[account_id] - self._holdings_before.balances[account_id]
-            if available or account_id in discarded or account_id in waiting:
+            if available or account_id in discarded_points or account_id in waiting_points:
                 expires_at = expiries.get(account_id)
-                discarded_amount = discarded.get(account_id, _ZERO)
-                pending, available_at = waiting.get(account_id, (_ZERO, None))
+                discarded_amount = discarded_points.get(account_id, _ZERO)
+                pending, available_at = waiting_points.get(account_id, (_ZERO, None))
                 yield AccountEarning(
                     account.ledger_account_key, available, pending, available_at, expires_at, discarded_amount
                 )
 
-    def _waiting(self) -> dict[int, tuple[Decimal, datetime | None]]:
+    def _waiting_points(self) -> dict[int, tuple[Decimal, datetime | None]]:
         """The new points in each account that are not available yet, and the moment at which the first of them will be.
 
         The moment is None if all of them wait for events.
         """
-        waiting: dict[int, tuple[Decimal, datetime | None]] = {}
+        waiting_points: dict[int, tuple[Decimal, datetime | None]] = {}
         for step in self._run.unit.ledger.steps[self._steps_before :]:
             if isinstance(step, Posting) and step.wait and step.to_wallet_id == self._run.member.wallet_id:
                 account_id = step.account.ledger_account_id
-                amount, first = waiting.get(account_id, (_ZERO, None))
+                amount, first = waiting_points.get(account_id, (_ZERO, None))
                 moments = [moment for moment in (first, step.wait.available_at) if moment is not None]
-                waiting[account_id] = amount + step.amount, min(moments, default=None)
-        return waiting
+                waiting_points[account_id] = amount + step.amount, min(moments, default=None)
+        return waiting_points
 
     def _expiries(self) -> dict[int, datetime]:
         """The earliest expiry of the new points in each account."""
@@ -151,7 +151,7 @@ def _discounts(configuration: Configuration, effects: Sequence[Effect]) -> list[
 def _discarded_points(configuration: Configuration, effects: Sequence[Effect]) -> dict[int, Decimal]:
     """The member's points that were cut by limits of campaigns or maximum balances, by account id."""
     campaigns = campaigns_by_id(configuration)
-    discarded = dict[int, Decimal]()
+    discarded_points = dict[int, Decimal]()
     for effect in effects:
         params = params_of(effect)
         is_cut = effect.get("error", {}).get("type") in _LIMIT_PROBLEMS and "requestedAmount" in params
@@ -162,5 +162,7 @@ def _discarded_points(configuration: Configuration, effects: Sequence[Effect]) -
         account = configuration.account_with_key(key, default=campaign.main_account)
         if account is not None:
             discarded_amount = round_down(account, Decimal(params["requestedAmount"])) - Decimal(params["amount"])
-            discarded[account.ledger_account_id] = discarded.get(account.ledger_account_id, _ZERO) + discarded_amount
-    return discarded
+            discarded_points[account.ledger_account_id] = (
+                discarded_points.get(account.ledger_account_id, _ZERO) + discarded_amount
+            )
+    return discarded_points

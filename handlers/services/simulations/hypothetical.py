@@ -68,9 +68,9 @@ class HypotheticalUnit(UnitOfWork):
         if person.audience_keys:
             references.refuse_unknown_audiences(execution, person.audience_keys)
         references.refuse_unknown_tiers(configuration, person.tier_keys)
-        self._balances = _balances(configuration, person.balances)
+        self._balances = _balances_by_account(configuration, person.balances)
         self._badges = {_badge_id(configuration, key.lower()): amount for key, amount in person.badges.items()}
-        self._missions = dict(_missions(configuration, person.missions))
+        self._missions = dict(_progress_by_mission(configuration, person.missions))
         self._tiers = dict(self._assumed_tiers(person.tier_keys))
         self.adopt([(_member(execution, person), self._tiers)])
 
@@ -171,7 +171,7 @@ def _member(execution: Execution, person: HypotheticalMember) -> Member:
     )
 
 
-def _balances(configuration: Configuration, balances: Mapping[str, Decimal]) -> dict[int, Decimal]:
+def _balances_by_account(configuration: Configuration, balances: Mapping[str, Decimal]) -> dict[int, Decimal]:
     """The balances by account id; raises UnknownLedgerAccount."""
     ids = {
         name: account.ledger_account_id
@@ -191,7 +191,7 @@ def _badge_id(configuration: Configuration, key: str) -> int:
     return configuration.badges[key].badge_id
 
 
-def _missions(
+def _progress_by_mission(
     configuration: Configuration, progress_by_key: Mapping[str, Mapping[str, int]]
 ) -> Iterator[tuple[int, Progress]]:
     """The progress by mission id; raises UnknownMission."""
@@ -202,7 +202,8 @@ def _missions(
             raise UnknownMission(unknown_key("mission", key, missions))
         times_achieved = assumed_progress.get("timesAchieved", 0)
         count = assumed_progress.get("currentCounterCount", 0)
-        # After an achievement, a count of the goal is that of the achievement. Before any, the next event achieves.
+        # After an achievement, a counter at the goal was counted for this achievement. Before the first one, the next
+        # event achieves the mission.
         progress = (
             Progress.from_counts(mission.goal_count, count, times_achieved)
             if times_achieved

@@ -60,13 +60,13 @@ def next_rewards(
 
     `response` is the result of the event, `offers` are the coupon books after it.
     """
-    campaigns, tried_all = _CampaignTrials(execution, run.scenario).rewards(_candidates(run, response))
-    books, checked_all = _books_in_reach(offers)
+    campaign_rewards, tried_all = _CampaignTrials(execution, run.scenario).rewards(_candidates(run, response))
+    book_rewards, checked_all = _books_in_reach(offers)
     rewards_by_kind: list[Iterable[NextReward]] = [
-        campaigns,
+        campaign_rewards,
         _tiers_in_reach(run),
         _missions_in_reach(run),
-        books,
+        book_rewards,
     ]
     rewards = [reward for kind in rewards_by_kind for reward in sorted(kind, key=lambda reward: reward.missing.amount)]
     return rewards[:MAX_REWARDS], tried_all and checked_all

@@ -155,7 +155,8 @@ class LedgerEvents:
                 continue
             number = self._reported_posting_count
             self._reported_posting_count += 1
-            member_id = self._member_ids.get(step.to_wallet_id or 0, self._member_ids.get(step.from_wallet_id or 0))
+            giver_id = self._member_ids.get(step.from_wallet_id or 0)
+            member_id = self._member_ids.get(step.to_wallet_id or 0, giver_id)
             if is_reported and member_id is not None and not (step.is_expiry or step.ends_hold):
                 payload = transaction_payload(step, self._unit.transaction_id(number))
                 events.append(DerivedEvent(member_id, TRANSACTION_CREATED, payload))
@@ -165,7 +166,7 @@ class LedgerEvents:
         """The events about points that became available, or never will: one for each member, account and moment."""
         mints_by_key: dict[tuple[str, int, int, datetime], list[SettledMint]] = {}
         for step in steps:
-            mint = settled_wait(step)
+            mint = mint_settled_by(step)
             if mint is None or not step.amount:
                 continue
             is_available = isinstance(step, Capture)
@@ -192,8 +193,8 @@ class LedgerEvents:
         if mint.ledger_transaction_id > 0:
             return mint.ledger_transaction_id
         # The id is temporary, since the posting is not stored yet: count the postings before it in this session.
-        earlier = self._unit.ledger.steps[: position_of(mint.ledger_transaction_id)]
-        return self._unit.transaction_id(len([step for step in earlier if isinstance(step, Posting)]))
+        earlier_steps = self._unit.ledger.steps[: position_of(mint.ledger_transaction_id)]
+        return self._unit.transaction_id(len([step for step in earlier_steps if isinstance(step, Posting)]))
 
     def _events_of_expiries(self, steps: Iterable[Step]) -> list[DerivedEvent]:
         """The events about expired points: one for each member, account and moment.
@@ -282,7 +283,7 @@ def can_be_notified(member: Member) -> bool:
     return member.active and member.erased_at is None
 
 
-def settled_wait(step: Step) -> StoredTransaction | None:
+def mint_settled_by(step: Step) -> StoredTransaction | None:
     """The mint whose waiting points a step made available, or cancelled because no event confirmed them in time.
 
     None for other steps.
@@ -297,11 +298,11 @@ def _reason_of_move(move: TierMove, due_steps: Iterable[Step], wallet_id: int, a
 
     `due_steps` happened by time. They do not explain the end of a manual tier, which does not depend on points.
     """
-    previous, schedule = move.previous, move.schedule
-    if previous is not None and schedule.step_of(previous.loyalty_tier_id) is None:
+    previous_tier, schedule = move.previous, move.schedule
+    if previous_tier is not None and schedule.step_of(previous_tier.loyalty_tier_id) is None:
         return _TIER_DEACTIVATED
-    has_lapsed = previous is not None and previous.has_lapsed(at)
-    if has_lapsed and previous is not None and previous.is_manual:
+    has_lapsed = previous_tier is not None and previous_tier.has_lapsed(at)
+    if has_lapsed and previous_tier is not None and previous_tier.is_manual:
         return _TIER_EXPIRED
     reasons = set()
     for step in due_steps:

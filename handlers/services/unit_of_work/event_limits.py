@@ -50,7 +50,7 @@ def open_limits(
         return Counters({}, applications=applications)
     occasions = _occasions(unit, tracked, limited_campaigns)
     reversed_shared_counters = [key for key in reversed_counters if key.member_id == ALL_MEMBERS]
-    # Of all counters for all members; None for a counter that is only reduced, so that it needs no ceiling.
+    # The ceiling of each counter for all members; None for a counter that is only reduced, which needs no ceiling.
     ceilings: dict[CounterKey, Ceiling | None] = dict.fromkeys(reversed_shared_counters)
     campaign_ids: set[int] = set()
     period_starts: set[date] = set()
@@ -128,7 +128,7 @@ def _occasions(
 
     has_locations = any(rule.scope == LOCATION for campaign in limited_campaigns for rule in campaign.limits)
     locations = _locations(unit, tracked) if has_locations else {}
-    # By event type: one occasion for the day in each zone and for the location.
+    # By event type: one occasion for all events with the same days in all zones and the same location.
     distinct_occasions: dict[str, dict[tuple[tuple[date, ...], str | None], _Occasion]] = {}
     for event in tracked:
         code = None if event.order is None else locations.get(event.order["externalId"])

@@ -15,7 +15,7 @@ from domain.members import Member
 from domain.organizations import Organization
 from domain.tiers import HeldTier, MemberProgram
 from handlers.services.configuration import Configuration
-from handlers.services.unit_of_work.derived_events import settled_wait
+from handlers.services.unit_of_work.derived_events import mint_settled_by
 from handlers.services.unit_of_work.orders import sent_orders
 from handlers.services.unit_of_work.participants.referrals import find_usable_codes, max_referral_chain
 from persistence import member_lookups, posting, referral_uses
@@ -86,8 +86,8 @@ class LockedMembers:
     ) -> None:
         """Lock and load members by their ids, and the owners of points that wait for the orders of the events.
 
-        `awaits_events` is True if points of the organization wait for events. If the first ones wait only since the
-        organization was read, all is read again.
+        `awaits_events` is True if points of the organization wait for events. If it is False, but points have begun to
+        wait since the organization was read, all is read again.
         """
         # Points that wait are only looked up if the organization has any.
         order_ids = {order["externalId"] for order in sent_orders(incoming_events)} if awaits_events else None
@@ -144,7 +144,7 @@ class LockedMembers:
         """True if the time of a tier that a locked member holds is over."""
         return any(tier.has_lapsed(self.now) for tier in self._held_tiers.values())
 
-    def read_again(self) -> None:
+    def read_members_again(self) -> None:
         """Read the locked members again, because another unit of the transaction may have changed their tiers."""
         self._held_tiers.clear()
         self._add(self._find_owners({member.wallet_id for member in self.members.values()}))
@@ -185,7 +185,7 @@ class LockedMembers:
     def _add_owners_of_settled_points(self) -> None:
         """Load the members whose points became available or never will: events report that in any case."""
         wallet_ids = {member.wallet_id for member in self.members.values()}
-        settled_mints = filter(None, map(settled_wait, self.ledger.steps))
+        settled_mints = filter(None, map(mint_settled_by, self.ledger.steps))
         credited_ids = {mint.to_wallet_id for mint in settled_mints if mint.to_wallet_id is not None}
         if credited_ids - wallet_ids:
             self._add(self._find_owners(credited_ids - wallet_ids))

@@ -91,7 +91,7 @@ class OrderWork:
         )
         # The external ids of the orders that existed before the batch.
         self._existing_ids = set(self._orders)
-        # The external ids of new orders that orders of an erased member have until a job has erased these orders.
+        # The external ids that new orders take over from orders of erased members, which a job has not erased yet.
         self._ids_to_free: set[str] = set()
         self._changed_orders: dict[int, Order] = {}
         self._returned_items: dict[int, OrderItem] = {}
@@ -310,7 +310,7 @@ def _refuse_other_currency(order: Order, payload: Mapping[str, Any]) -> None:
 
 
 def _payments_of(payload: Mapping[str, Any], total: Decimal) -> tuple[Mapping[str, Any], ...] | None:
-    """The payments that an event names for an order of this total; raises InvalidRequest."""
+    """The payments that an event names for an order of this total, None for none; raises InvalidRequest."""
     payments = payload.get("payments")
     return None if payments is None else checked_payments(payments, total)
 

@@ -44,7 +44,7 @@ def _settle_due(unit: UnitOfWork) -> None:
     reporting_unit.lock_wallets(unit.ledger_ids, unit.configuration.accounts, loads_owners=True)
     with open_unit(reporting_unit):
         pass
-    unit.read_again()
+    unit.read_members_again()
 
 
 @contextmanager

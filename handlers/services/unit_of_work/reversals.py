@@ -227,7 +227,7 @@ class Reversals:
         reevaluation = reversal.reevaluations.get(event.loyalty_event_id, UNCHANGED)
         for position, counter in enumerate(event.limit_counters):
             extent = reevaluation.counts.get(position, reversal.extent)
-            amount = amount_to_reverse(counter, extent, self._decimals(event, counter, session))
+            amount = amount_to_reverse(counter, extent, self._decimals_of_count(event, counter, session))
             if amount > 0:
                 key = counter_key(counter, event.member_id)
                 reversed_count = Count(key, amount, counter["campaignId"], counter.get("currency"))
@@ -247,12 +247,12 @@ class Reversals:
         self._reversed_event_ids.add(event.loyalty_event_id)
         return tuple(counts)
 
-    def _decimals(self, event: LoyaltyEvent, counter: Mapping[str, Any], session: LedgerSession) -> int:
+    def _decimals_of_count(self, event: LoyaltyEvent, counter: Mapping[str, Any], session: LedgerSession) -> int:
         """How many fraction digits the amount of a count has.
 
         A count of one account has the digits of this account. A count of all accounts has the digits of the account
-        into which the event minted this amount. If no mint has this amount any more, since a part of it was captured,
-        the count has the most digits of any account into which the event minted.
+        into which the event minted this amount. A mint that was captured in part no longer has the amount: then the
+        count has the most digits of any account into which the event minted.
         """
         account_id = counter["ledgerAccountId"]
         amount = Decimal(counter["amount"])

@@ -139,6 +139,7 @@ def event_row(
 ) -> dict[str, Any]:
     """The row of an event with its results; it has every field of LoyaltyEvent.
 
+    `evaluation` is None for an event that was not evaluated, `location` for an event without a location.
     `reverted_events` are the events that this event reversed, newest first; the row names the last one as reverted.
     """
     counters = list(evaluation.counts) if evaluation else []
@@ -173,7 +174,7 @@ def event_row(
         "last_error": result.get("error"),
         "limit_discarded_total_amount": Decimal(0) if evaluation is None else evaluation.limit_discarded,
         "limit_counters": list(map(limit_counter, counters)),
-        "cooldown_campaign_ids": (evaluation.cooldown_campaign_ids if evaluation else None) or None,
+        "cooldown_campaign_ids": (evaluation.cooldown_campaign_ids or None) if evaluation else None,
         "grants": None if evaluation is None else evaluation.grants,
         "result": result,
         "evaluated_at": tracked.evaluated_at,

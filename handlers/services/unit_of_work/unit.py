@@ -130,12 +130,12 @@ class UnitOfWork(LockedMembers):
         tracked: Sequence[TrackedEvent],
         orders: OrderWork,
         reversals: Reversals | None = None,
-        transaction_ids: IdAllocator | None = None,
+        transaction_allocator: IdAllocator | None = None,
     ) -> list[DerivedEvent]:
         """Load the state that these events can affect, if they can affect any.
 
-        `transaction_ids` allocates ids for transactions of the ledger; None for a new allocator. Returns the derived
-        events of changes of points and tiers that have become due.
+        `transaction_allocator` allocates ids for ledger transactions; None for a new allocator. Returns the derived
+        events of changes of points and tiers that have become due. `reversals` has the events that these may reverse.
         """
         self._close()
         self.orders, self.reversals = orders, reversals
@@ -153,10 +153,11 @@ class UnitOfWork(LockedMembers):
         )
         if not can_affect_state:
             return []
-        self.moments = frozenset([self.now, *[event.at for event in tracked]])
+        event_moments = [event.at for event in tracked]
+        self.moments = frozenset([self.now, *event_moments])
         self.event_types: frozenset[str] | None = frozenset([event.event.event_type for event in tracked])
-        since = min([event.at for event in tracked])
-        self._open(tracked, SPARE_IDS_PER_EVENT * len(tracked), transaction_ids=transaction_ids, since=since)
+        spare_ids = SPARE_IDS_PER_EVENT * len(tracked)
+        self._open(tracked, spare_ids, transaction_allocator=transaction_allocator, since=min(event_moments))
         return self.ledger_events.take_due()
 
     def open_for_request(
@@ -164,18 +165,18 @@ class UnitOfWork(LockedMembers):
         moments: Collection[datetime] = (),
         account_ids: Collection[int] | None = None,
         settled_accounts: Collection[int] | None = None,
-        transaction_ids: IdAllocator | None = None,
+        transaction_allocator: IdAllocator | None = None,
         since: datetime | None = None,
     ) -> list[DerivedEvent]:
         """Load the state that a request can affect, whose changes happen at these moments and now.
 
         `account_ids` are the accounts whose points the request moves; if it is None, all accounts are locked. If the
         movements may concern members, all accounts are locked, too. `since` is the earliest date of the movements.
-        `transaction_ids` is as in `open_for_events`.
+        `transaction_allocator` is as in `open_for_events`.
 
-        Returns the derived events of changes of points and tiers that have become due. If only `account_ids` is set,
-        it returns none, and `LedgerEvents.take_derived` reports them later with the events of the movements. If
-        `settled_accounts` is not None, it returns them, and evaluates the tiers that depend on these accounts.
+        Returns the derived events of changes of points and tiers that have become due. With `account_ids`, but without
+        `settled_accounts`, it returns none: `LedgerEvents.take_derived` reports them with the events of the movements.
+        The tiers that depend on `settled_accounts` are evaluated even if none of their points were due.
         """
         self._close()
         # A request may cause events of any type.
@@ -184,7 +185,7 @@ class UnitOfWork(LockedMembers):
         if account_ids is not None:
             may_concern_members = self._may_concern_members(account_ids)
             accounts = {*account_ids, *accounts} if may_concern_members else account_ids
-        self._open((), spare_ids=0, account_ids=accounts, transaction_ids=transaction_ids, since=since)
+        self._open((), spare_ids=0, account_ids=accounts, transaction_allocator=transaction_allocator, since=since)
         if account_ids is not None and settled_accounts is None:
             return []
         return self.ledger_events.take_due(settled_accounts or ())
@@ -194,7 +195,7 @@ class UnitOfWork(LockedMembers):
         tracked: Sequence[TrackedEvent],
         spare_ids: int,
         account_ids: Collection[int] | None = None,
-        transaction_ids: IdAllocator | None = None,
+        transaction_allocator: IdAllocator | None = None,
         since: datetime | None = None,
     ) -> None:
         """Load points, limits and tiers, in the order of `persistence.locks`; locked unless this is a dry run."""
@@ -228,10 +229,9 @@ class UnitOfWork(LockedMembers):
         self.tier_points = partial(tier_points_of, self.ledger, earnings)
         self.ledger.tier_keys_of_mint = partial(tier_keys_of_mint, weakref.proxy(self))
         self._transaction_ids = []
-        self.event_allocator = IdAllocator(self.db, "events", SPARE_IDS + spare_ids)
-        self.transaction_allocator = transaction_ids or IdAllocator(
-            self.db, "ledger_transactions", SPARE_IDS + spare_ids
-        )
+        id_count = SPARE_IDS + spare_ids
+        self.event_allocator = IdAllocator(self.db, "events", id_count)
+        self.transaction_allocator = transaction_allocator or IdAllocator(self.db, "ledger_transactions", id_count)
         self.ledger_events = LedgerEvents(weakref.proxy(self))
         self.is_open = True
 

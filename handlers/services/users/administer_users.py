@@ -56,10 +56,10 @@ def _current_grant(call: Call) -> Grant:
     if organization_and_rights is None:
         raise NotFound(f"The user no longer belongs to organization {call.organization.organization_id}.")
     _, rights = organization_and_rights
-    current = caller_with_current_rights(caller, rights)
-    if not current.holds(ROLE):
+    limited_caller = caller_with_current_rights(caller, rights)
+    if not limited_caller.holds(ROLE):
         raise Forbidden(f"The user of this access token no longer has the permission {ROLE}.")
-    return current.grant
+    return limited_caller.grant
 
 
 def audit_change(call: Call, before: User | None, after: User | None) -> None:
@@ -84,10 +84,10 @@ def _audit_values(user: User | None) -> dict[str, Any]:
 def lock_user(call: Call, user: User) -> User:
     """Lock a user; return the current record. Raises NotFound for a removed user."""
     users.lock_users(call.db, [user.user_id])
-    current = users.find(call.db, call.organization.organization_id, user.user_id)
-    if current is None:
+    current_user = users.find(call.db, call.organization.organization_id, user.user_id)
+    if current_user is None:
         raise NotFound(f"The user {user.user_id} was removed.")
-    return current
+    return current_user
 
 
 def find_groups(call: Call, keys: Collection[str]) -> list[PermissionGroup]:

@@ -157,8 +157,8 @@ class _CheckedNetwork(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         """Connect to the first allowed address that accepts the connection; the deadline replaces `timeout`."""
-        resolved = self._look_up(host, port)
-        addresses = [address for address in resolved if self._allows_private or is_public(address)]
+        all_addresses = self._look_up(host, port)
+        addresses = [address for address in all_addresses if self._allows_private or is_public(address)]
         if not addresses:
             raise NotSent("The host has no address that is public.")
         for index, address in enumerate(addresses):

@@ -98,7 +98,7 @@ def new_secret() -> str:
     return secret_of(secrets.token_bytes(SECRET_BYTES))
 
 
-def replaced_secret(before: Trigger, secret: str | None, now: datetime) -> dict[str, Any]:
+def columns_of_new_secret(before: Trigger, secret: str | None, now: datetime) -> dict[str, Any]:
     """The columns to change for a new secret, none if it is None; the secret of `before` also signs for a while."""
     if secret is None:
         return {}

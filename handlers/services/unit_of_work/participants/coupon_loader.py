@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from handlers.services.unit_of_work.unit import UnitOfWork
 
 _RANDOM = secrets.SystemRandom()
+# The maximum number of codes that one call of `supply_codes` returns.
 _MAX_CODES_AT_ONCE = 1024
 ZERO = Decimal(0)
 
@@ -175,7 +176,8 @@ class CouponLoader:
     def supply_codes(self, book: BookTerms) -> list[Coupon]:
         """Lock free codes of a list, or create codes of a generated book; return them.
 
-        The first call of a book returns as many codes as are expected, each further call up to twice as many.
+        The first call for a book returns the expected number of codes, each further call twice as many as the call
+        before, at most `_MAX_CODES_AT_ONCE`. Fewer are returned if a list has too few free codes.
         """
         count = min(self._expected_codes.get(book.coupon_book_id, 1), _MAX_CODES_AT_ONCE)
         self._expected_codes[book.coupon_book_id] = 2 * count
@@ -291,6 +293,6 @@ class CouponLoader:
         return personal_rows, shared_rows
 
 
-def _increase(now: BookTerms | Coupon, before: BookTerms | Coupon) -> tuple[Decimal, Decimal]:
+def _increase(after: BookTerms | Coupon, before: BookTerms | Coupon) -> tuple[Decimal, Decimal]:
     """The increases of the assigned amount and of the used amount."""
-    return now.total_assigned - before.total_assigned, now.total_usages - before.total_usages
+    return after.total_assigned - before.total_assigned, after.total_usages - before.total_usages

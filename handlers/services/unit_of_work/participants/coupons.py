@@ -152,7 +152,7 @@ class CouponWork:
                 return True
             return False
 
-        # The index of the first refused part is the part before it.
+        # The part 1 has the index 0, so the index of the first refused part is the largest part that is not refused.
         return bisect_left(range(1, amount), True, key=is_refused)
 
     def coupon(self, book: BookTerms, code: str) -> Coupon:

@@ -153,7 +153,7 @@ class PaymentWork(Participant):
         Returns the reverts in the ledger.
         """
         reverts = []
-        needed_keys = {key for one in other_orders if one.status not in UNDONE for key in self._keys_of(one)}
+        needed_keys = {key for other in other_orders if other.status not in UNDONE for key in self._keys_of(other)}
         for key in self._keys_of(order):
             if self._status_of(key) == PENDING and key not in needed_keys:
                 payment = self._payments[key]
@@ -170,14 +170,15 @@ class PaymentWork(Participant):
         keys = [
             key
             for key in self._keys_of(order)
-            if self._has_other_number(key, order) or (order.status in UNDONE and self._status_of(key) == PENDING)
+            if self._was_captured_for_other_id(key, order)
+            or (order.status in UNDONE and self._status_of(key) == PENDING)
         ]
         if not keys:
             return []
         unit = self._unit
-        orders = {one.order_id: one for one in find_with_payments(unit.db, order, keys)}
+        orders = {other.order_id: other for other in find_with_payments(unit.db, order, keys)}
         if unit.orders is not None:
-            orders |= {one.order_id: one for one in unit.orders.current_orders}
+            orders |= {other.order_id: other for other in unit.orders.current_orders}
         orders.pop(order.order_id, None)
         return list(orders.values())
 
@@ -186,12 +187,12 @@ class PaymentWork(Participant):
 
         A payment that a request captured may have the external id of no order at all.
         """
-        number = self._payments[key].order_external_id
-        return self._has_other_number(key, order) and any(
-            one.external_id == number and key in self._keys_of(one) for one in other_orders
+        paid_id = self._payments[key].order_external_id
+        return self._was_captured_for_other_id(key, order) and any(
+            other.external_id == paid_id and key in self._keys_of(other) for other in other_orders
         )
 
-    def _has_other_number(self, key: str, order: Order) -> bool:
+    def _was_captured_for_other_id(self, key: str, order: Order) -> bool:
         """True if the payment was captured for another external id than that of the order."""
         return self._payments[key].order_external_id not in (None, order.external_id)
 

@@ -164,15 +164,15 @@ class ReferralWork(Participant):
 
         An inactive program considers only the codes of events and orders, so that their refusals are reported.
         """
-        code_text = named_code(event) or (None if order is None else order.referral_code)
-        text = code_text or self._unit.members[facts.member_id].referral_code
+        named_text = named_code(event) or (None if order is None else order.referral_code)
+        text = named_text or self._unit.members[facts.member_id].referral_code
         if text is None:
             return
         code = self._state.find(text)
         rewarded_program = None if code is None else self._programs.by_id.get(code.referral_program_id)
         if code is None or rewarded_program is None:
             # The codes of members were only looked for if an active program considers the event.
-            was_looked_for = code_text is not None or event.event_type in self._programs.active_types
+            was_looked_for = named_text is not None or event.event_type in self._programs.active_types
             if (
                 code is None
                 and order is not None
@@ -182,11 +182,11 @@ class ReferralWork(Participant):
             ):
                 # The codes were found before the locks were acquired, and the order was created in between.
                 raise StartOver(f"The owner of the referral code of the order {order.external_id} is not locked.")
-            if code_text is not None:
+            if named_text is not None:
                 unknown = UnknownReferralCode(f"There is no referral code {text}.")
                 self._outcomes.append(ReferralOutcome.of_refusal(text, referral_code=None, refusal=unknown))
         elif rewarded_program.record.event_type == facts.event_type and (
-            code_text is not None or rewarded_program.record.active
+            named_text is not None or rewarded_program.record.active
         ):
             self._outcomes.append(self._use_code(facts, event, code, rewarded_program))
 

@@ -97,8 +97,8 @@ class TierWork:
         unit = self._unit
         if not self._has_loaded_revertible and unit.reversals:
             self._has_loaded_revertible = True
-            reversible = unit.reversals.event_ids
-            self._log.put_trackings(member_tiers.find_trackings_since(unit.db, self._organization_id, reversible))
+            event_ids = unit.reversals.event_ids
+            self._log.put_trackings(member_tiers.find_trackings_since(unit.db, self._organization_id, event_ids))
         return [self._reverse_tracking(tracking, reversal) for tracking in self._log.unreverted_trackings(event_id)]
 
     def flush(self) -> None:
@@ -114,8 +114,9 @@ class TierWork:
             raise BadParameter("expiresAt evaluated to a moment in the past.")
         if not tier.active:
             raise TierInactive(f"The tier {tier.name} is not active.")
-        before = self.hold(event.member_id, tier, TierHold(tier.loyalty_tier_id, expires_at, params["tierHold"]))
-        self._log.add(self._tracking(event, tier, params).with_previous(before))
+        hold = TierHold(tier.loyalty_tier_id, expires_at, params["tierHold"])
+        previous_tier = self.hold(event.member_id, tier, hold)
+        self._log.add(self._tracking(event, tier, params).with_previous(previous_tier))
 
     def _put(
         self,
@@ -126,7 +127,10 @@ class TierWork:
         external_id: str | None = None,
         tags: Sequence[str] = (),
     ) -> HeldTier | None:
-        """Set a member's tier; report it unless it depends on points and stays the same. Return the previous tier."""
+        """Set a member's tier; report it unless it depends on points and stays the same.
+
+        Returns the previous tier, None for no tier.
+        """
         member_program = member_id, schedule.loyalty_program_id
         previous_tier = self._assignments.stored_tier(member_program)
         self._assignments.put(member_program, new_tier)
