@@ -1,6 +1,6 @@
 """Checks of campaigns: the counters of limits against what events have counted."""
 
-from persistence.record_checks.forms import OF, wrong_sums
+from persistence.record_checks.forms import OF_ORGANIZATION, wrong_sums
 
 _KEYS = (
     "campaign_id",
@@ -23,13 +23,13 @@ SELECT e.organization_id,
     coalesce(k ->> 'sharedKey', '') AS shared_key, coalesce('@' || (k ->> 'location'), '') AS location,
     CAST(k ->> 'amount' AS numeric) - coalesce(CAST(k ->> 'givenBack' AS numeric), 0) AS used
 FROM events e CROSS JOIN LATERAL jsonb_array_elements(e.limit_counters) AS k
-WHERE {OF.format("e")} AND CAST(k ->> 'amount' AS numeric) > 0
+WHERE {OF_ORGANIZATION.format("e")} AND CAST(k ->> 'amount' AS numeric) > 0
 """
 
 CHECKS = (
     wrong_sums(
         f"""SELECT organization_id, {", ".join(_KEYS)}, sum(used) AS used FROM campaign_limit_counters c
-WHERE {OF.format("c")} GROUP BY organization_id, {", ".join(_KEYS)}""",
+WHERE {OF_ORGANIZATION.format("c")} GROUP BY organization_id, {", ".join(_KEYS)}""",
         _COUNTED,
         _KEYS,
         ("used",),

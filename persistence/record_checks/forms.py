@@ -1,7 +1,7 @@
 """The forms of checks that several subjects share: stored sums against their changes, and chains of totals."""
 
-OF = "{0}.organization_id = :organization_id"
-"""The condition on the organization, for the alias of a table."""
+OF_ORGANIZATION = "{0}.organization_id = :organization_id"
+"""The SQL condition that a row is of the checked organization; `{0}` is the alias of its table."""
 
 # A limit may be lowered below what was given before. Only a record that is later than the last change of a rule by more
 # than this time proves that the rule was broken: clocks differ, and a call follows the rules that it read first.

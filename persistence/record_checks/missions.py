@@ -1,7 +1,7 @@
 """Checks of missions: members' progress and rewards against the trackings of every count."""
 
 from domain.ledger.records import MINT
-from persistence.record_checks.forms import MARGIN, OF
+from persistence.record_checks.forms import MARGIN, OF_ORGANIZATION
 
 _COUNTED = f"""
 SELECT t.organization_id, t.member_id, t.mission_id,
@@ -13,7 +13,7 @@ SELECT t.organization_id, t.member_id, t.mission_id,
     coalesce(sum(t.achieved) FILTER (WHERE t.is_imported), 0) AS imported, bool_or(t.is_imported) AS was_imported,
     min(t.goal_count) AS least_goal, max(t.goal_count) AS greatest_goal, min(t.created_at) AS first_at,
     count(t.reversal_loyalty_event_id) AS reversals
-FROM mission_trackings t WHERE {OF.format("t")} GROUP BY t.organization_id, t.member_id, t.mission_id
+FROM mission_trackings t WHERE {OF_ORGANIZATION.format("t")} GROUP BY t.organization_id, t.member_id, t.mission_id
 """
 
 # An import replaces earlier counts, so a reversal of them may find less to subtract.
@@ -21,7 +21,7 @@ _WRONG_ACHIEVEMENTS = f"""
 SELECT organization_id, format('member %s, mission %s: is achieved %s times, last at %s, by its trackings %s, at %s',
     member_id, mission_id, coalesce(h.times_achieved, 0), coalesce(CAST(h.last_achieved_at AS text), 'no time'),
     coalesce(t.achieved, 0), coalesce(CAST(t.last_achieved_at AS text), 'no time'))
-FROM (SELECT * FROM member_missions h WHERE {OF.format("h")}) h
+FROM (SELECT * FROM member_missions h WHERE {OF_ORGANIZATION.format("h")}) h
 FULL JOIN ({_COUNTED}) t USING (organization_id, member_id, mission_id)
 WHERE coalesce(h.times_achieved, 0) <> coalesce(t.achieved, 0) AND NOT (t.was_imported AND t.reversals > 0)
     OR h.last_achieved_at IS DISTINCT FROM t.last_achieved_at
@@ -33,12 +33,13 @@ SELECT h.organization_id, format('member %s, mission %s: counts %s, its tracking
     h.mission_id, h.counted, t.counted)
 FROM member_missions h JOIN ({_COUNTED}) t USING (organization_id, member_id, mission_id)
 JOIN missions m ON m.organization_id = h.organization_id AND m.mission_id = h.mission_id
-WHERE {OF.format("h")} AND h.counted <> t.counted AND t.least_goal = h.goal_count AND t.greatest_goal = h.goal_count
+WHERE {OF_ORGANIZATION.format("h")}
+    AND h.counted <> t.counted AND t.least_goal = h.goal_count AND t.greatest_goal = h.goal_count
     AND (t.reversals = 0 OR NOT t.was_imported AND m.goal_count = h.goal_count AND t.first_at > m.updated_at + {MARGIN})
 UNION ALL
 SELECT t.organization_id, format('mission tracking %s: counts %s and achieves %s', t.mission_tracking_id, t.counted,
     t.achieved)
-FROM mission_trackings t WHERE {OF.format("t")} AND least(t.counted, t.achieved) < 0
+FROM mission_trackings t WHERE {OF_ORGANIZATION.format("t")} AND least(t.counted, t.achieved) < 0
     AND NOT t.is_imported
 """
 
@@ -47,7 +48,7 @@ SELECT h.organization_id, format('member %s, mission %s: is achieved %s of at mo
     h.mission_id, h.times_achieved, m.max_repetitions)
 FROM member_missions h JOIN ({_COUNTED}) t USING (organization_id, member_id, mission_id)
 JOIN missions m ON m.organization_id = h.organization_id AND m.mission_id = h.mission_id
-WHERE {OF.format("h")} AND h.times_achieved - t.imported > m.max_repetitions
+WHERE {OF_ORGANIZATION.format("h")} AND h.times_achieved - t.imported > m.max_repetitions
     AND t.last_reward_at > m.updated_at + {MARGIN}
 """
 
@@ -60,11 +61,11 @@ SELECT t.organization_id, format('transaction %s: rewards event %s with %s, whic
 FROM ledger_transactions t LEFT JOIN (
     SELECT a.organization_id, a.loyalty_event_id, count(*) AS number, min(a.mission_id) AS mission_id,
         sum(a.achieved) AS achieved, min(a.created_at) AS created_at
-    FROM mission_trackings a WHERE {OF.format("a")} AND a.achieved > 0
+    FROM mission_trackings a WHERE {OF_ORGANIZATION.format("a")} AND a.achieved > 0
     GROUP BY a.organization_id, a.loyalty_event_id
 ) a USING (organization_id, loyalty_event_id)
 LEFT JOIN missions m ON m.organization_id = t.organization_id AND m.mission_id = a.mission_id
-WHERE {OF.format("t")} AND t.transaction_type = {MINT} AND t.loyalty_event_id IS NOT NULL
+WHERE {OF_ORGANIZATION.format("t")} AND t.transaction_type = {MINT} AND t.loyalty_event_id IS NOT NULL
     AND t.system_unique_key ~ '\\:mission-[0-9]+$' AND (a.number IS NULL
         OR a.number = 1 AND a.created_at > m.updated_at + {MARGIN}
             AND t.amount > coalesce(m.points_accrual * a.achieved, 0))

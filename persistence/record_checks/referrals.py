@@ -1,20 +1,23 @@
 """Checks of referrals: the counts of codes against the logs of their uses, and the points of referrers."""
 
 from domain.ledger.records import MINT
-from persistence.record_checks.forms import MARGIN, OF, wrong_sums
+from persistence.record_checks.forms import MARGIN, OF_ORGANIZATION, wrong_sums
 
-_UNREVERSED = f"SELECT * FROM referral_logs l WHERE {OF.format('l')} AND l.reversal_loyalty_event_id IS NULL"
+_UNREVERSED = (
+    f"SELECT * FROM referral_logs l WHERE {OF_ORGANIZATION.format('l')} AND l.reversal_loyalty_event_id IS NULL"
+)
 
 _WRONG_PLACE = f"""
 SELECT l.organization_id, format('referral log %s: is of program %s and referrer %s, its code %s of %s and %s',
     l.referral_log_id, l.referral_program_id, l.referrer_member_id, l.referral_code_id, c.referral_program_id,
     c.member_id)
 FROM referral_logs l JOIN referral_codes c USING (organization_id, referral_code_id)
-WHERE {OF.format("l")} AND (l.referral_program_id <> c.referral_program_id OR l.referrer_member_id <> c.member_id)
+WHERE {OF_ORGANIZATION.format("l")}
+    AND (l.referral_program_id <> c.referral_program_id OR l.referrer_member_id <> c.member_id)
 UNION ALL
 SELECT l.organization_id, format('referral log %s: member %s was referred by the same member', l.referral_log_id,
     l.referred_member_id)
-FROM referral_logs l WHERE {OF.format("l")} AND l.referrer_member_id = l.referred_member_id
+FROM referral_logs l WHERE {OF_ORGANIZATION.format("l")} AND l.referrer_member_id = l.referred_member_id
 """
 
 
@@ -33,7 +36,7 @@ FROM (
     SELECT organization_id, referral_program_id, {keys}, count(*) AS number, max(created_at) AS last_at
     FROM ({_UNREVERSED}) l GROUP BY organization_id, referral_program_id, {keys}
 ) u JOIN referral_programs p USING (organization_id, referral_program_id)
-WHERE {OF.format("p")} AND u.number > {limit} AND u.last_at > p.updated_at + {MARGIN}
+WHERE {OF_ORGANIZATION.format("p")} AND u.number > {limit} AND u.last_at > p.updated_at + {MARGIN}
 """
 
 
@@ -44,16 +47,17 @@ SELECT l.organization_id, format('referral log %s: gave the referrer %s points, 
 FROM referral_logs l LEFT JOIN (
     SELECT t.organization_id, t.loyalty_event_id, sum(coalesce(t.reserved_amount, t.amount)) AS amount
     FROM ledger_transactions t
-    WHERE {OF.format("t")} AND t.loyalty_event_id IS NOT NULL AND t.transaction_type = {MINT}
+    WHERE {OF_ORGANIZATION.format("t")} AND t.loyalty_event_id IS NOT NULL AND t.transaction_type = {MINT}
         AND t.system_unique_key LIKE '%\\:referral-referrer'
     GROUP BY t.organization_id, t.loyalty_event_id
 ) paid USING (organization_id, loyalty_event_id)
-WHERE {OF.format("l")} AND l.referrer_points <> coalesce(paid.amount, 0)
+WHERE {OF_ORGANIZATION.format("l")} AND l.referrer_points <> coalesce(paid.amount, 0)
 """
 
 CHECKS = (
     wrong_sums(
-        f"SELECT organization_id, referral_code_id, total_usages AS uses FROM referral_codes c WHERE {OF.format('c')}",
+        "SELECT organization_id, referral_code_id, total_usages AS uses FROM referral_codes c"
+        f" WHERE {OF_ORGANIZATION.format('c')}",
         f"SELECT organization_id, referral_code_id, 1 AS uses FROM ({_UNREVERSED}) l",
         ("referral_code_id",),
         ("uses",),

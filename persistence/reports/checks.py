@@ -4,20 +4,20 @@ Each is one statement, so that it sees one state of records, changes and totals 
 """
 
 from domain.reports import DAY, MONTH, QUARTER, QUARTER_HOUR, YEAR
-from persistence.record_checks.forms import OF
+from persistence.record_checks.forms import OF_ORGANIZATION
 from persistence.reports.records import MINTS, RECORDS
 from persistence.reports.totals import buckets_of, totals_of, wallet_totals_of
 
 _RECORDED = "\nUNION ALL\n".join(
     f"SELECT organization_id, '{kind}' AS kind, at, subject, label, CAST(NULL AS text[]) AS tags, wallet_id, a, b, c, d"
-    f" FROM ({query}) r WHERE {OF.format('r')}"
+    f" FROM ({query}) r WHERE {OF_ORGANIZATION.format('r')}"
     for kind, query in RECORDS.items()
 )
 _MINTED = (
     "SELECT organization_id, 'mints' AS kind, at, subject, label, CAST(NULL AS text[]) AS tags, wallet_id, a, b"
-    f" FROM ({RECORDS[MINTS]}) r WHERE {OF.format('r')}"
+    f" FROM ({RECORDS[MINTS]}) r WHERE {OF_ORGANIZATION.format('r')}"
 )
-_CHANGES = f"SELECT * FROM report_changes r WHERE {OF.format('r')}"
+_CHANGES = f"SELECT * FROM report_changes r WHERE {OF_ORGANIZATION.format('r')}"
 
 
 def _nonzero_sums_query(keys: str, figures: tuple[str, ...], words: str, summands: str) -> str:
@@ -58,7 +58,7 @@ def _differences(
     negated = ", ".join(f"-{figure}" for figure in figures)
     columns = ", ".join(figures)
     summands = f"""
-        SELECT organization_id, {keys}, {columns} FROM {table} k WHERE {OF.format("k")} AND {condition}
+        SELECT organization_id, {keys}, {columns} FROM {table} k WHERE {OF_ORGANIZATION.format("k")} AND {condition}
         UNION ALL SELECT organization_id, {keys}, {columns} FROM ({of_changes}) c
         UNION ALL SELECT organization_id, {keys}, {negated} FROM ({of_records}) r
     """
@@ -78,9 +78,10 @@ def _differing_from_parts(
     of_parts = ", ".join(f"k.{key}" for key in keys)
     summands = f"""
         SELECT organization_id, level, bucket, {key_columns}, {columns} FROM {table} k
-        WHERE {OF.format("k")} AND level <> {QUARTER_HOUR} AND {condition}
+        WHERE {OF_ORGANIZATION.format("k")} AND level <> {QUARTER_HOUR} AND {condition}
         UNION ALL SELECT k.organization_id, l.level, l.bucket, {of_parts}, {parts} FROM {table} k
-        CROSS JOIN {buckets_of(levels, "k.bucket")} WHERE {OF.format("k")} AND k.level = {QUARTER_HOUR} AND {condition}
+        CROSS JOIN {buckets_of(levels, "k.bucket")}
+        WHERE {OF_ORGANIZATION.format("k")} AND k.level = {QUARTER_HOUR} AND {condition}
         GROUP BY 1, 2, 3, {of_parts}
     """
     return _nonzero_sums_query(f"level, bucket, {key_columns}", figures, f"{words}: differs from its parts", summands)
