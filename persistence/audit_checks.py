@@ -12,9 +12,9 @@ FROM audit_log a WHERE {OF_ORGANIZATION.format("a")} AND (
     OR (a.salt IS NULL AND (a.changes IS NOT NULL OR a.reason IS NOT NULL)))
 """
 
-# The entries that erasings of members emptied. The entries about an erasing list their ids; earlier versions stored a
-# text instead of a list that was too long. A call adds such entries at `erased_at`, which is the time of the test clock
-# if there is one; a worker adds them later.
+# The ids of the entries that erasings of members emptied. The entry about an erasing lists them; earlier versions
+# stored a text instead of a list that was too long. The call that erases a member adds such an entry at `erased_at`,
+# the time of the test clock if there is one. A worker that erases the remaining rows adds further ones later.
 _EMPTIED_BY_ERASINGS = f"""
 SELECT e.organization_id, CAST(emptied.id AS bigint) AS audit_log_id
 FROM audit_log e JOIN members m

@@ -189,8 +189,8 @@ def has_entry(db: Connection, organization_id: int, entity_type: str, entity_id:
     return has_row(db, is_of_organization, *is_about_record)
 
 
-def serialize_changes(db: Connection, organization_id: int, name: str) -> None:
-    """Lock `name` until the transaction ends: transactions that lock the same name are executed one after the other.
+def acquire_lock(db: Connection, organization_id: int, name: str) -> None:
+    """Lock `name` for the organization until the transaction ends, waiting for transactions that have locked it.
 
     To be called before all other locks.
     """
@@ -224,7 +224,7 @@ RETURNING cardinality(audit_log_ids)
 
 def seal(db: Connection, organization_id: int, now: datetime, limit: int) -> int:
     """Seal the oldest entries that are in no seal, at most `limit` of them; returns how many were sealed."""
-    serialize_changes(db, organization_id, "seals of the audit log")
+    acquire_lock(db, organization_id, "seals of the audit log")
     parameters = {"organization_id": organization_id, "now": now, "limit": limit}
     return db.execute(text(_SEAL), parameters).scalar_one_or_none() or 0
 

@@ -41,9 +41,9 @@ _ZERO = Decimal(0)
 _balance = lateral_row(ledger_balances, (wallets, "wallet_id"), (ledger_accounts, "ledger_account_id"))
 
 
-def _is_of_balance(table: Table, wallet: str = "wallet_id") -> ColumnElement[bool]:
+def _is_of_balance(table: Table, wallet_column: str = "wallet_id") -> ColumnElement[bool]:
     """The condition that a row of the table belongs to the wallet and the account of a balance."""
-    return and_(is_related(table, _balance, "ledger_account_id"), table.c[wallet] == _balance.c.wallet_id)
+    return and_(is_related(table, _balance, "ledger_account_id"), table.c[wallet_column] == _balance.c.wallet_id)
 
 
 # Evaluated for each balance: the index of spendable lots finds the expired lots of a balance directly.
@@ -80,7 +80,8 @@ _EXPIRED_IN_HOLDS = (
 )
 _HAS_HOLDS = _balance.c.pending_debit_balance > 0
 
-# The amounts that are kept after the end of an idle balance, each with its `kept_until`: of lots, and of ended holds.
+# The amounts that an extension keeps when the idle balance expires, each with the moment `kept_until` up to which it is
+# kept: of lots, and of ended holds.
 _OWN_DATE_IS_LATER = or_(ledger_lots.c.expires_at.is_(None), ledger_lots.c.expires_at > bindparam("now"))
 _kept_rows = union_all(
     select(ledger_lots.c.kept_until, ledger_lots.c.remaining.label("amount"))

@@ -93,12 +93,17 @@ def find(
     days = [first + timedelta(days=number) for number in range((last - first).days + 1)]
     starts = [start_of_day(day, zone) for day in days]
     after_last = start_of_day(last + timedelta(days=1), zone)
-    unposted = (idle_policies, organization_id, wallet_id, now)
+    values_of_unposted = (idle_policies, organization_id, wallet_id, now)
     # By account and number of the day; day 0 has everything before `first`.
     changes: dict[tuple[int, int], Decimal] = {}
     for account_id, day_number, amount in db.exec_driver_sql(
         _CHANGES,
-        (starts, organization_id, wallet_id, *unposted, *unposted, organization_id, wallet_id, now, now, after_last),
+        (
+            *(starts, organization_id, wallet_id),
+            *values_of_unposted,
+            *values_of_unposted,
+            *(organization_id, wallet_id, now, now, after_last),
+        ),
     ):
         changes[account_id, day_number] = amount
     daily_balances = []

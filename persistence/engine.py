@@ -125,9 +125,9 @@ def _keep_settings(settings: Mapping[str, str], connection: PipeliningConnection
     """Send the settings with each transaction if the session lacks them; if not, prepare statements where possible.
 
     The session lacks them behind a pooler such as PgBouncer, which has to be configured to ignore them, as its
-    connections serve several clients in turn. Statements are not prepared behind a pooler that lets them pass, where
-    the connection reports another process than the session, nor on Citus, which chooses nodes by the values of a
-    statement.
+    connections serve several clients in turn. A pooler that passes the settings on is recognized by the process id of
+    the session, which differs from the one that the connection reports: statements cannot be prepared there. Nor can
+    they on Citus, which chooses nodes by the values of a statement.
     """
     with connection.cursor(cursor_factory=driver.cursor) as cursor:
         cursor.execute(_SESSION)

@@ -65,7 +65,9 @@ class ErasingProgress:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A kind of rows: `page` finds the next rows, and the statements erase them.
+    """A kind of rows: the SQL `page` finds the next rows, and the SQL `statements` erase them.
+
+    In all SQL of this module, `:o` is the organization, `:m` the member, and `:w` the wallet of the member.
 
     The statements read each column of the page as a list: `ids`, the `external_ids` of the orders of events, and for
     uses of referral codes the `event_ids`, the `user_ids`, which are members, and the codes. A statement that returns
@@ -76,11 +78,11 @@ class _Rows:
     statements: tuple[str, ...]
 
 
-def _page(table: Table, id_name: str, external_id: str = "NULL", owner: str = "member_id = :m") -> str:
-    """SQL that finds the next rows of a member, ordered by id."""
+def _page(table: Table, id_name: str, external_id: str = "NULL", is_of_member: str = "member_id = :m") -> str:
+    """SQL that finds the next rows of a member, ordered by id; `external_id` and `is_of_member` are SQL expressions."""
     return f"""
     SELECT {id_name} AS id, {external_id} AS external_id FROM {table.name}
-    WHERE organization_id = :o AND {owner} AND {id_name} > :up_to ORDER BY {id_name} LIMIT :limit
+    WHERE organization_id = :o AND {is_of_member} AND {id_name} > :up_to ORDER BY {id_name} LIMIT :limit
     """
 
 
@@ -193,7 +195,7 @@ OWN_ROWS = (
     ),
     # An entry has the id of its transaction.
     _Rows(
-        _page(ledger_entries, "ledger_transaction_id", owner="wallet_id = :w"),
+        _page(ledger_entries, "ledger_transaction_id", is_of_member="wallet_id = :w"),
         (_empty(ledger_transactions, "ledger_transaction_id"),),
     ),
     _Rows(

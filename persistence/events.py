@@ -158,7 +158,8 @@ def add_events(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 def release_answers(db: Connection, organization_id: int, after: int, before: datetime, limit: int) -> ReleasedPage:
     """Remove the results and request digests of the next events after the id `after` that are older than `before`.
 
-    Reads at most `limit` events, ordered by id.
+    Results need most of the space of an event, and are only needed to respond to a repeated request. Reads at most
+    `limit` events, ordered by id.
     """
     values = {"organization_id": organization_id, "after": after, "before": before, "limit": limit}
     return ReleasedPage(*db.exec_driver_sql(_RELEASE, values).one())

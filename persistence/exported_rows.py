@@ -168,8 +168,9 @@ _OTHER_MISSION = """EXISTS (
 _MISSION = f"""CASE WHEN b.code IS NOT NULL AND NOT {_OTHER_MISSION.format("b.code")} THEN b.code
     WHEN {_OTHER_MISSION.format("b.name")} THEN b.mission_key::text ELSE b.name END"""
 # The count that `Progress.towards` and `Progress.counter` compute, except after reversals, which a row cannot
-# describe: if the counts of a goal are left without its reward, the next count will achieve it, so the count is one
-# less than the goal. If achieved goals lack counts, the count is 0.
+# describe. If only a reward was reversed, `counted` already reaches the next goal: the next count will achieve it, so
+# the exported count is one less than the goal. If only counts were reversed, `counted` is less than the achieved goals
+# need, and the exported count is 0.
 _COUNT = """
 CROSS JOIN LATERAL (SELECT CASE WHEN h.goal_count = b.goal_count THEN h.counted ELSE h.times_achieved
     * b.goal_count + least(h.counted - h.times_achieved * h.goal_count, b.goal_count - 1) END AS counted) p

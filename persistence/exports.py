@@ -99,7 +99,7 @@ def forget_rows(db: Connection, organization_id: int, now: datetime) -> None:
 
     Until the transaction ends, no export of the organization is created or begins.
     """
-    EXPORTS.serialize_creation(db, organization_id)
+    EXPORTS.lock_creation(db, organization_id)
     for statement in _FORGET:
         db.execute(text(statement), {"organization_id": organization_id, "now": now})
 

@@ -64,9 +64,9 @@ class FileJobs(Records[Kind]):
         conditions = [self.table.c.organization_id == organization_id, self.table.c.status.in_(statuses)]
         return count_rows(db, self.table, conditions).rows
 
-    def serialize_creation(self, db: Connection, organization_id: int) -> None:
+    def lock_creation(self, db: Connection, organization_id: int) -> None:
         """Lock the creation of jobs of an organization until the transaction ends."""
-        audit_log.serialize_changes(db, organization_id, f"unfinished {self.table.name}")
+        audit_log.acquire_lock(db, organization_id, f"unfinished {self.table.name}")
 
     def stored_bytes(self, db: Connection, organization_id: int) -> int:
         """The bytes of the content of an organization's jobs, as long as any of the content of a job is stored."""

@@ -14,7 +14,7 @@ from persistence.tables.ledger import ledger_transactions
 
 Kind = TypeVar("Kind")
 
-_t, _p = ledger_transactions, ledger_transactions.alias("p")
+_t, _revert = ledger_transactions, ledger_transactions.alias("revert")
 
 _TIMED_HOLDS = Prepared(f"""
 SELECT ledger_transaction_id, ledger_account_id FROM ledger_transactions
@@ -37,17 +37,17 @@ def find_hold_states(
 
     With `until`, only reverts up to this transaction id count for the returned amounts.
     """
-    is_early_enough = [] if until is None else [_p.c.ledger_transaction_id <= until]
+    is_early_enough = [] if until is None else [_revert.c.ledger_transaction_id <= until]
     reverts = (
         select(
-            func.coalesce(func.sum(_p.c.amount), 0).label("amount"),
-            func.coalesce(func.sum(_p.c.fiat_value), 0).label("fiat_value"),
-            func.max(_p.c.created_at).label("at"),
+            func.coalesce(func.sum(_revert.c.amount), 0).label("amount"),
+            func.coalesce(func.sum(_revert.c.fiat_value), 0).label("fiat_value"),
+            func.max(_revert.c.created_at).label("at"),
         )
         .where(
-            _p.c.organization_id == organization_id,
-            _p.c.reverted_ledger_transaction_id == _t.c.ledger_transaction_id,
-            _p.c.status == SETTLED,
+            _revert.c.organization_id == organization_id,
+            _revert.c.reverted_ledger_transaction_id == _t.c.ledger_transaction_id,
+            _revert.c.status == SETTLED,
             *is_early_enough,
         )
         .lateral("reverts")

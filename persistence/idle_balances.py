@@ -114,10 +114,10 @@ def find_first_idle_end(
             if end is not None and after < end <= until:
                 first = until = end
         # Continue with accounts that have further starts, as a period that begins later may end earlier.
-        unread = {
+        partly_read_policies = {
             account_id: policies[account_id] for account_id, starts_read in starts.items() if len(starts_read) == limit
         }
-        rows = policy_rows(unread, after, until if first is None else first - _INSTANT)
+        rows = policy_rows(partly_read_policies, after, until if first is None else first - _INSTANT)
         rows = [{**row, "since": starts[row["ledger_account_id"]][-1]} for row in rows]
         rows, limit = [row for row in rows if row["since"] < row["until"]], _IDLE_AT_ONCE
     return first

@@ -84,9 +84,10 @@ def claim(db: Connection, organization_id: int, import_id: int) -> ImportJob | N
 
 
 def record_begin(db: Connection, job: ImportJob, rows: int) -> None:
-    """Record that a worker begins a step of this number of rows; the statement is deferred.
+    """Record that a worker begins a step of this number of rows, by a deferred statement.
 
-    If the worker crashes after its COMMIT, the next worker finds the record.
+    It counts the step as a crash, until `forgive_begin` or the end of the step: if the worker dies after the COMMIT of
+    this record, the next worker sees the crash. Without earlier crashes, `careful_until` becomes the end of the step.
     """
     defer(db, _RECORD_BEGIN, (rows, job.organization_id, job.import_id))
 

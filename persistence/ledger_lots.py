@@ -264,19 +264,23 @@ def _lots(
     The points for which no expiry was read expire at `end`, with the idle balance, or never if it is None.
     """
     available_amount = view.available_balance
-    available_left, reserved_left = dict(available), dict(reserved_amounts)
+    available_by_moment, reserved_by_moment = dict(available), dict(reserved_amounts)
     # A query returns at most MAX_LISTED + 1 amounts: if there are fewer, all are known, and so is the rest.
-    if len(available_left) <= MAX_LISTED:
-        available_left[end] = available_left.get(end, _ZERO) + available_amount - sum(available_left.values(), _ZERO)
-    if len(reserved_left) <= MAX_LISTED:
-        reserved_left[None] = (
-            reserved_left.get(None, _ZERO) + view.pending_debit_balance - sum(reserved_left.values(), _ZERO)
+    if len(available_by_moment) <= MAX_LISTED:
+        available_by_moment[end] = (
+            available_by_moment.get(end, _ZERO) + available_amount - sum(available_by_moment.values(), _ZERO)
+        )
+    if len(reserved_by_moment) <= MAX_LISTED:
+        reserved_by_moment[None] = (
+            reserved_by_moment.get(None, _ZERO) + view.pending_debit_balance - sum(reserved_by_moment.values(), _ZERO)
         )
     moments = sorted(
-        available_left.keys() | reserved_left.keys(), key=lambda moment: (moment is None, moment or view.created_at)
+        available_by_moment.keys() | reserved_by_moment.keys(),
+        key=lambda moment: (moment is None, moment or view.created_at),
     )
     all_lots = [
-        ExpiringLots(moment, available_left.get(moment, _ZERO), reserved_left.get(moment, _ZERO)) for moment in moments
+        ExpiringLots(moment, available_by_moment.get(moment, _ZERO), reserved_by_moment.get(moment, _ZERO))
+        for moment in moments
     ]
     expiring = tuple(lot for lot in all_lots if lot.available or lot.reserved)[:MAX_LISTED]
     return WalletLots(
@@ -315,7 +319,7 @@ def limit_due_rows(
     now: datetime,
     max_rows: int,
 ) -> list[int]:
-    """The first of these wallets, at least one, whose work has at most `max_rows` rows of lots and transactions.
+    """The first of these wallets, at least one, that together have at most `max_rows` rows of due work.
 
     The rows are the lots of accounts whose whole balance expires, the mints that have become available, and the holds
     that have ended. The wallets are ordered by id.

@@ -102,11 +102,11 @@ _COLUMNS = [_COMPUTED.get(name, _t.c.get(name)).label(name) for name in _STORED]
 
 # The transaction in the state of its creation, without changes by its capture and its revert.
 _WAS_PENDING = _t.c.reserved_amount.is_not(None)
-_FIRST_AMOUNT = func.coalesce(_t.c.reserved_amount, _t.c.amount)
-_FIRST: Mapping[str, Any] = {
+_CREATED_AMOUNT = func.coalesce(_t.c.reserved_amount, _t.c.amount)
+_AS_CREATED: Mapping[str, Any] = {
     **_COMPUTED,
     "ledger_transaction_detail_index": _EARLIER_ENTRIES.scalar_subquery(),
-    "amount": case((func.coalesce(_e.c.amount, 0) == 0, _FIRST_AMOUNT), else_=func.abs(_e.c.amount)),
+    "amount": case((func.coalesce(_e.c.amount, 0) == 0, _CREATED_AMOUNT), else_=func.abs(_e.c.amount)),
     # A revert has its last status from the beginning: it settles at once, or is the release of a pending transaction.
     "status": case((_WAS_PENDING, PENDING), (_t.c.transaction_type == REVERT, _t.c.status), else_=SETTLED),
     "reversal_ledger_transaction_id": cast(null(), _t.c.reversal_ledger_transaction_id.type),
@@ -116,7 +116,7 @@ _FIRST: Mapping[str, Any] = {
     "available_on": _AWAITED_EVENT,
     "updated_at": _t.c.created_at,
 }
-_FIRST_COLUMNS = [_FIRST.get(name, _t.c.get(name)).label(name) for name in _STORED]
+_COLUMNS_AS_CREATED = [_AS_CREATED.get(name, _t.c.get(name)).label(name) for name in _STORED]
 
 _ENTRY_OF_TRANSACTION = is_same(_e, _t, "ledger_transaction_id") & _e.c.wallet_id.is_not(None)
 
@@ -139,7 +139,7 @@ def find_rows_as_created(
     has_requested_id = _t.c.ledger_transaction_id.in_(ids)
     # Two selects, since each condition has an index; with OR, the planner may read all transactions.
     requested, parts = (
-        select(*_FIRST_COLUMNS, part_of)
+        select(*_COLUMNS_AS_CREATED, part_of)
         .select_from(joined)
         # A pending transaction is created with entries of zero; its capture adds the entries that move points.
         .where(_t.c.organization_id == organization_id, condition, or_(~_WAS_PENDING, _e.c.amount == 0))

@@ -60,7 +60,7 @@ def find_balances_of_wallets(
     """
     balances: dict[int, list[WalletView]] = {wallet_id: [] for wallet_id in wallet_ids}
     parameters = {"organization_id": organization_id, "wallet_ids": list(balances), "now": now}
-    for balance in (view(row, now, timezone) for row in fetch_rows(db, _RELEVANT_VIEWS, parameters)):
+    for balance in (wallet_view(row, now, timezone) for row in fetch_rows(db, _RELEVANT_VIEWS, parameters)):
         balances[balance.wallet_id].append(balance)
     return balances
 
@@ -111,7 +111,7 @@ def _views(
     """The wallet's balances that meet conditions, the default account first."""
     statement = _VIEWS.where(is_same(wallets, wallet, "wallet_id"), *conditions)
     return [
-        view(row, now, timezone)
+        wallet_view(row, now, timezone)
         for row in db.execute(statement, {"now": now, "organization_id": wallet.organization_id})
     ]
 
@@ -125,7 +125,7 @@ _RELEVANT_VIEWS = compile_statement(
 )
 
 
-def view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
+def wallet_view(row: Iterable[Any], now: datetime, timezone: str) -> WalletView:
     """The balance in the VIEW_COLUMNS of a row; months of expiry are those of the account, or else of `timezone`."""
     values = dict(zip(_NAMES, row, strict=True))
     expired_lots, policies = values.pop("expired_lots"), values.pop("expiration_policies")

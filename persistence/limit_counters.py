@@ -1,4 +1,7 @@
-"""Counters of the limits of campaigns: queries that lock them, read them without locks, and store them."""
+"""Counters of the limits of campaigns: queries that lock them, read them without locks, and store them.
+
+`domain.campaigns.counters` explains the parts of a split counter, their `quota`, and `until`.
+"""
 
 import random
 from collections.abc import Collection, Mapping, Sequence

@@ -15,7 +15,7 @@ from domain.tiers import HeldTier, MemberTier, TierFloor
 from persistence.balance_columns import HOLDINGS, IS_RELEVANT, VIEW_COLUMNS
 from persistence.connections import defer, fetch_rows
 from persistence.filters import is_same
-from persistence.ledger_wallets import view
+from persistence.ledger_wallets import wallet_view
 from persistence.member_tiers import EXPIRES_AT, FLOOR_COLUMNS
 from persistence.prepared_statements import Prepared
 from persistence.records import Kind, Lookup
@@ -129,7 +129,7 @@ def _holder(rows: Sequence[Sequence[Any]], now: datetime, timezone: str) -> Memb
     """The member with tiers and balances, from rows of _HOLDERS, one for each balance."""
     width = len(_COLUMNS)
     member = Member(*rows[0][:width])
-    balances = [view(row[width + 2 :], now, timezone) for row in rows if row[width + 1]]
+    balances = [wallet_view(row[width + 2 :], now, timezone) for row in rows if row[width + 1]]
     balances.sort(key=lambda balance: (not balance.is_default_account, balance.ledger_account_id))
     return MemberWithHoldings(member, _tiers_of(member, rows[0][width]), balances)
 
@@ -215,7 +215,7 @@ def find_members(
     unlocked_ids = [match.member.member_id for match in matches if match.member.wallet_id not in locked_wallets]
     if not unlocked_ids:
         return matches
-    # Until the second statement, another transaction has created these members, given them these ids, or given them
+    # Between the two statements, another transaction has created these members, given them these ids, or given them
     # points that wait: lock them by their memberIds, which never change, and read them again.
     matches = [match for match in matches if match.member.wallet_id in locked_wallets]
     no_orders = () if has_awaited_events else None

@@ -24,7 +24,7 @@ from persistence.tables.missions import member_missions as progress_rows
 from persistence.tables.missions import mission_trackings as trackings
 from persistence.tables.missions import missions
 
-_goal = missions.c.goal_count
+_goal, _period = missions.c.goal_count, missions.c.repetition_period
 _times = func.coalesce(progress_rows.c.times_achieved, 0)
 _rewarded_count = progress_rows.c.times_achieved * progress_rows.c.goal_count
 # The count that `Progress.towards` computes if the mission has another goal now than when it was counted.
@@ -123,6 +123,3 @@ def _achieved_this_period(member: Member, now: datetime, timezones: Sequence[str
         .correlate(missions)
         .scalar_subquery()
     )
-
-
-_period = missions.c.repetition_period

@@ -236,12 +236,12 @@ class ClaimLimits:
     total: int
     of_trigger: int
 
-    def of_organization(self, of_others: int) -> int:
-        """The maximum of an organization while `of_others` are being sent for other organizations.
+    def of_organization(self, count_of_others: int) -> int:
+        """The maximum of an organization while `count_of_others` are being sent for other organizations.
 
         It is half of the places that the others leave free, so that an organization without deliveries finds a place.
         """
-        return max(1, (self.total - of_others) // 2)
+        return max(1, (self.total - count_of_others) // 2)
 
 
 def claim_due(
@@ -304,7 +304,7 @@ def _by_organization(rows: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str,
 
 
 class RemovedDeliveries(NamedTuple):
-    """The number of removed deliveries, and the last id that was old enough to be removed, None if none was."""
+    """The last id that was old enough to be removed, None if none was, and the number of removed deliveries."""
 
     last_id: int | None
     removed_count: int

@@ -283,7 +283,7 @@ def _find_records(route: Route, batch: Sequence[BatchedCall], first_records: Map
     record belongs to a parameter of a call, a refusal becomes the outcome of the call.
     """
     if route.audit_of_change is not None:
-        _serialize_changes(route.audit_of_change, batch)
+        _lock_addressed_records(route.audit_of_change, batch)
     for name, address in route.addresses:
         records = _find_addressed(address, name, batch) if first_records is None else first_records
         # Records of further parameters were not read yet.
@@ -297,12 +297,12 @@ def _find_records(route: Route, batch: Sequence[BatchedCall], first_records: Map
                     batched.outcome = address.not_found(name, batched.request.path[name])
 
 
-def _serialize_changes(audit: Audited, batch: Sequence[BatchedCall]) -> None:
+def _lock_addressed_records(audit: Audited, batch: Sequence[BatchedCall]) -> None:
     """Lock the addressed records, so that no other transaction changes them before these calls do."""
     for batched in batch:
         if batched.outcome is None:
             call, lock = batched.call, lock_of(batched.request.path, audit)
-            audit_log.serialize_changes(call.db, call.organization.organization_id, lock)
+            audit_log.acquire_lock(call.db, call.organization.organization_id, lock)
 
 
 def _find_addressed(address: PathAddress, name: str, batch: Sequence[BatchedCall]) -> Mapping[Any, Any]:

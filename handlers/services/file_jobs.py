@@ -24,5 +24,5 @@ def count_unfinished(call: Call, jobs: FileJobs[Any], statuses: Sequence[str]) -
     Waits for other calls that create such a job for the organization, so that this call counts theirs.
     """
     organization_id = call.organization.organization_id
-    jobs.serialize_creation(call.db, organization_id)
+    jobs.lock_creation(call.db, organization_id)
     return jobs.count(call.db, organization_id, statuses)

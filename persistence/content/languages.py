@@ -49,6 +49,6 @@ def language_of(locale: str) -> str:
 def languages_of(collection: ContentCollection, locales: Iterable[str]) -> dict[str, str]:
     """PostgreSQL's text search configuration for each locale.
 
-    That of the default locale is the `language` of the collection.
+    The default locale, an empty text, has the `language` of the collection.
     """
     return {locale: language_of(locale) if locale else collection.language for locale in locales}

@@ -19,8 +19,8 @@ from persistence.tables.content import content_documents as documents
 class Viewer:
     """A member who views the documents of a collection at the moment `at`.
 
-    `day` is the day of the week, 1 to 7, for `daysOfWeek`. `hours` has the current hour of the week, by the time zones
-    of schedules. `book_keys` are the coupon books that the member can see, None if documents are not about books.
+    `day` is the day of the week, 1 (Monday) to 7, for `daysOfWeek`. `hours` has the current hour of the week, by the
+    time zones of schedules. `book_keys` are the coupon books that the member can see, None if documents are not about books.
     """
 
     at: datetime
@@ -48,7 +48,10 @@ def find_coupon_books_in_use(db: Connection, collection: ContentCollection) -> l
 def find_page(
     db: Connection, collection: ContentCollection, viewer: Viewer, sort: Sequence[SortKey], page: int, limit: int
 ) -> tuple[int, list[ContentDocument]]:
-    """The number of documents for the viewer, and a page of these documents; without `sort` the newest first."""
+    """The number of documents for the viewer, and the page with the zero-based number `page` of these documents.
+
+    Without `sort`, the newest come first.
+    """
     conditions = _conditions(collection, viewer)
     id_ = documents.c.content_document_id
 
@@ -56,9 +59,9 @@ def find_page(
         return [series_of(collection, locale, PUBLISHED, field) for locale in locales_for(viewer.locale)]
 
     order = order_by(sort, id_, collection.organization_id, series)
-    last = id_.desc() if not sort or sort[-1].is_descending else id_.asc()
+    tie_break = id_.desc() if not sort or sort[-1].is_descending else id_.asc()
     # One statement counts and sorts all documents that match, and returns only ids.
-    statement = select(id_, func.count().over()).where(*conditions).order_by(*order, last)
+    statement = select(id_, func.count().over()).where(*conditions).order_by(*order, tie_break)
     rows = db.execute(statement.limit(limit).offset(page * limit)).all()
     if rows:
         [total_count] = {count for _, count in rows}

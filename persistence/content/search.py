@@ -201,7 +201,9 @@ class _Query:
             select(ids).where(*self._is_value_of(field), self._is_one_of(field, texts))
             for field, texts in search.facets.items()
         ]
-        parts += [select(ids).where(*self._is_value_of(bounds.field), *_within(bounds)) for bounds in search.ranges]
+        parts += [
+            select(ids).where(*self._is_value_of(bounds.field), *_is_in_bounds(bounds)) for bounds in search.ranges
+        ]
         if search.words:
             id_ = documents.c.content_document_id.label("id")
             parts.append(select(id_).where(*self._scope(), documents.c.search.bool_op("@@")(self._words())))
@@ -294,7 +296,7 @@ class _Query:
         return [*order, id_.desc() if keys[-1].is_descending else id_.asc()]
 
 
-def _within(bounds: Bounds) -> list[ColumnElement[bool]]:
+def _is_in_bounds(bounds: Bounds) -> list[ColumnElement[bool]]:
     """The conditions that a value lies in the bounds: `minimum` and `maximum` are inclusive, `before` is not."""
     column: Any = values.c.number_value if bounds.type == NUMBER else values.c.instant_value
     conditions = [column.is_not(None)]

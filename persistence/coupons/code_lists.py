@@ -34,8 +34,8 @@ class CouponFilter:
     expired: bool | None = None
 
     @property
-    def is_plain(self) -> bool:
-        """True without any filter: all coupons of the organization."""
+    def is_empty(self) -> bool:
+        """True if no filter is set, so that the list has all coupons of the organization."""
         return self == CouponFilter()
 
 
@@ -62,7 +62,7 @@ def find_page(db: Connection, organization_id: int, page: Page, filters: CouponF
         return db.execute(statement).all()
 
     def count() -> RowCount:
-        if filters.is_plain:
+        if filters.is_empty:
             return _count_all(db, organization_id)
         return count_rows(db, table, conditions)
 

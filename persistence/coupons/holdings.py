@@ -1,5 +1,8 @@
 """Loads coupon data for a unit of work, with the locks that keep it exact.
 
+A shared coupon is the only coupon of its book (of the type `single` or `codeless`), and any number of members can have
+it. A personal coupon (of a book of the type `list` or `generated`) belongs to one member.
+
 The lock of a member protects the member's amounts. Books get a shared lock, so that changes of their rules wait. A book
 with limited stock is locked exclusively before a coupon of it is assigned. Each free code is locked before it is used.
 """

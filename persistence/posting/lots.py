@@ -72,8 +72,9 @@ def write_lots(
 ) -> list[Statement]:
     """Determine the lots that the steps create and use, step by step, and write the changes of stored lots.
 
-    Each step has the id of its transaction. Of `partly_expired` balances, only expiries use lots that have expired by
-    `at`. Returns the statements that add new lots and uses, to be joined with the statements that add the transactions.
+    Each step has the id of its transaction. In `partly_expired` balances, lots that have expired by `at` may be left:
+    only expiries use these. Returns the statements that add new lots and uses, to be joined with the statements that
+    add the transactions.
     """
     moves = [(transaction_id, move) for transaction_id, step in steps for move in step.lot_moves]
     if not moves:
@@ -189,7 +190,8 @@ def _lots_for(
             amounts[pair] = amounts.get(pair, Decimal(0)) + move.amount
             if isinstance(move, TakeLots):
                 lot_ids.update(use.ledger_lot_id for use in move.exact_uses)
-                first_transaction_ids.update(() if move.first_transaction_id is None else (move.first_transaction_id,))
+                if move.first_transaction_id is not None:
+                    first_transaction_ids.add(move.first_transaction_id)
         elif isinstance(move, ChangeExpiry):
             amounts[move.wallet_id, move.ledger_account_id] = _ALL
         elif isinstance(move, RestoreLots):
@@ -216,11 +218,11 @@ def _spendable_lots(
     uncovered_amounts, limit = dict(amounts), _FIRST_LIMIT
     while uncovered_amounts:
         by_pair.update({pair: [] for pair in uncovered_amounts})
-        pairs = as_pairs(uncovered_amounts)
-        for pair, named_pair in zip(uncovered_amounts, pairs, strict=True):
+        pair_rows = as_pairs(uncovered_amounts)
+        for pair, pair_row in zip(uncovered_amounts, pair_rows, strict=True):
             if pair in expired_at:
-                named_pair["expired_at"] = expired_at[pair]
-        for row in fetch_rows(db, _SPENDABLE_LOTS, (as_json(pairs), organization_id, limit)):
+                pair_row["expired_at"] = expired_at[pair]
+        for row in fetch_rows(db, _SPENDABLE_LOTS, (as_json(pair_rows), organization_id, limit)):
             lot = Lot(*row)
             by_pair[lot.wallet_id, lot.ledger_account_id].append(lot)
         # Fewer lots than the limit are all lots of the balance.

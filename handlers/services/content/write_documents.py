@@ -186,7 +186,7 @@ def _lock_versions(
     versions = documents.lock_versions(call.db, collection, version_keys)
     if version_keys - versions.keys():
         lock_name = f"new documents of {collection.content_collection_id}"
-        audit_log.serialize_changes(call.db, collection.organization_id, lock_name)
+        audit_log.acquire_lock(call.db, collection.organization_id, lock_name)
         versions |= documents.lock_versions(call.db, collection, version_keys - versions.keys())
     return versions
 

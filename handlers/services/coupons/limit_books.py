@@ -20,7 +20,7 @@ def limit_books(call: Call) -> Iterator[None]:
     organization, so that this call counts their books.
     """
     organization_id = call.organization.organization_id
-    audit_log.serialize_changes(call.db, organization_id, "coupon books")
+    audit_log.acquire_lock(call.db, organization_id, "coupon books")
     before = books.size_of_terms(call.db, organization_id)
     yield
     after = books.size_of_terms(call.db, organization_id)

@@ -86,7 +86,7 @@ def upload_part(call: Call, job: ImportJob, part_number: int, content: Upload) -
     IMPORTS.store(call.db, job, {"bytes_total": job.bytes_total + more_bytes}, call.now)
     if more_bytes > 0:
         # Count again, with the parts that other calls have stored meanwhile.
-        audit_log.serialize_changes(call.db, job.organization_id, "stored files of imports")
+        audit_log.acquire_lock(call.db, job.organization_id, "stored files of imports")
         _refuse_above_stored_bytes(call, 0)
     return part
 
