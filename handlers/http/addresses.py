@@ -262,7 +262,7 @@ _NOUNS: Mapping[str, str] = {
 def addresses_of(parameters: Iterable[str], arguments: Collection[str]) -> tuple[tuple[str, PathAddress], ...]:
     """The path parameters that address records, each with its address.
 
-    `arguments` are those of the handler. If HOLDER is one of them, parameters for holders of coupons count, too.
+    `arguments` are those of the handler. If HOLDER is one of them, members are found with their tiers and balances.
     """
     by_name = {**ADDRESSES, **_HOLDERS} if HOLDER in arguments else ADDRESSES
     return tuple((name, by_name[name]) for name in parameters if name in by_name)

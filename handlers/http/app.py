@@ -145,7 +145,7 @@ def build_app(
     page_threads = Threads(_PAGE_THREADS, "page")
 
     def threads_of_address(exchange: Exchange) -> Share:
-        """The executor of work before the organization is found: it begins in turns of addresses."""
+        """The executor of work before the organization is found; clients share it fairly, by address."""
         return workers.of(None, exchange.address)
 
     token_threads = TokenThreads(threads_of_address, find_organization)

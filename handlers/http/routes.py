@@ -100,13 +100,13 @@ def _scopes_of_users(security: Sequence[Mapping[str, Sequence[str]]]) -> tuple[s
     return ()
 
 
-def _refuse_gaps(name: str, operation: Operation, parameters: Sequence[str], content: Collection[str]) -> None:
+def _refuse_gaps(name: str, operation: Operation, parameters: Sequence[str], media_types: Collection[str]) -> None:
     """Refuse to start if the OpenAPI document, the handler and the addresses of an operation do not fit."""
-    if {*content} - {JSON} != operation.representations.keys():
+    if {*media_types} - {JSON} != operation.representations.keys():
         raise RuntimeError(f"{name}: the document and the handler have different media types")
-    unknown = [parameter for parameter in parameters if parameter not in {ORGANIZATION, *ADDRESSES}]
-    if unknown:
-        raise RuntimeError(f"{name}: ADDRESSES has no entry for the path parameters {unknown}")
+    unknown_parameters = [parameter for parameter in parameters if parameter not in {ORGANIZATION, *ADDRESSES}]
+    if unknown_parameters:
+        raise RuntimeError(f"{name}: ADDRESSES has no entry for the path parameters {unknown_parameters}")
     unaddressed_arguments = set(operation.arguments) - offered_arguments(parameters) - operation.optional
     if unaddressed_arguments:
         arguments = sorted(unaddressed_arguments)

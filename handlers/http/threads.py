@@ -193,7 +193,7 @@ class WaitingCall(Generic[Result]):
 WaitingCalls = TypeVar("WaitingCalls", bound="WaitingCall[Any]")
 
 # Calls a function after a number of seconds.
-Later = Callable[[float, Callable[[], None]], Any]
+CallLater = Callable[[float, Callable[[], None]], Any]
 
 
 class _Kind(Generic[WaitingCalls]):
@@ -228,7 +228,7 @@ class CallBatches(Generic[WaitingCalls]):
         """Have a call run in one of the threads of `pool`, in a batch of its own."""
         pool.submit(self._run_uncancelled, [call], pool)
 
-    def submit(self, kind: Hashable, call: WaitingCalls, pool: Share, later: Later) -> None:
+    def submit(self, kind: Hashable, call: WaitingCalls, pool: Share, call_later: CallLater) -> None:
         """Have a call run in one of the threads of `pool`, in the next batch of its kind."""
         with self._lock:
             state = self._kinds.setdefault(kind, _Kind())
@@ -236,9 +236,9 @@ class CallBatches(Generic[WaitingCalls]):
             is_first = len(state.waiting) == 1
         if is_first:
             # Not at once: the event loop first submits the other requests that have arrived.
-            later(0.0, lambda: self._begin_or_wait(kind, pool, later))
+            call_later(0.0, lambda: self._begin_or_wait(kind, pool, call_later))
 
-    def _begin_or_wait(self, kind: Hashable, pool: Share, later: Later) -> None:
+    def _begin_or_wait(self, kind: Hashable, pool: Share, call_later: CallLater) -> None:
         """Begin the next batch of a kind if none is running, or if the last one takes too long; else wait."""
         with self._lock:
             state = self._kinds.get(kind)
@@ -252,7 +252,7 @@ class CallBatches(Generic[WaitingCalls]):
         if batch:
             pool.submit(self._run_batches, kind, batch, pool)
         else:
-            later(patience, lambda: self._begin_or_wait(kind, pool, later))
+            call_later(patience, lambda: self._begin_or_wait(kind, pool, call_later))
 
     def _run_batches(self, kind: Hashable, batch: Sequence[WaitingCalls], pool: Share) -> None:
         """Run a batch, and then the calls of its kind that came meanwhile.

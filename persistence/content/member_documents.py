@@ -20,7 +20,8 @@ class Viewer:
     """A member who views the documents of a collection at the moment `at`.
 
     `day` is the day of the week, 1 (Monday) to 7, for `daysOfWeek`. `hours` has the current hour of the week, by the
-    time zones of schedules. `book_keys` are the coupon books that the member can see, None if documents are not about books.
+    time zones of schedules. `book_keys` are the coupon books that the member can see, None if documents are not about
+    books.
     """
 
     at: datetime
