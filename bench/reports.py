@@ -201,7 +201,7 @@ def main() -> None:
             "top members of a tag": lambda db, r: wallets.find_top(db, org, r.begin, r.end, 10, tag="spring"),
             "tag series": lambda db, r: figures.find_series(db, org, MINTS, days_of(r), label="spring"),
             "tag total": lambda db, r: figures.find_sum(db, org, MINTS, r.begin, r.end, label="spring"),
-            "ledger account totals": lambda db, r: wallets.find_received(db, org, r.begin, r.end, account),
+            "ledger account totals": lambda db, r: wallets.find_mint_totals(db, org, r.begin, r.end, account),
             "event count": lambda db, r: figures.find_sum(db, org, EVENTS, r.begin, r.end, label=event),
             "discounts": lambda db, r: books.find_discounts(db, org, r.begin, r.end, None),
             "missions summary": lambda db, r: figures.find_summary(db, org, 10),
