@@ -15,6 +15,7 @@ from handlers.services.exports.write import ExportWriter
 from persistence import exports, file_jobs, imports, transactions
 from persistence.imports import IMPORTS
 from tests.builders.imports import Imports
+from tests.builders.jobs import do_jobs_only_for
 from tests.builders.tracking import Shop
 
 AT_ONCE = 3
@@ -32,8 +33,10 @@ def small_pieces(monkeypatch):
 
 
 @pytest.fixture
-def shop(api):
-    return Shop(api.organization())
+def shop(api, monkeypatch):
+    shop = Shop(api.organization())
+    do_jobs_only_for(monkeypatch, shop.organization.id)
+    return shop
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from handlers.server.jobs import JOBS, add_jobs
 from handlers.settings import Settings
 from persistence import connections, transactions
 from tests.builders.api import Api, running_api
+from tests.builders.jobs import do_jobs_only_for
 from tests.builders.queue import drain, send
 from tests.builders.tracking import Shop, event
 from tests.builders.triggers import add_trigger
@@ -105,8 +106,9 @@ def test_the_calls_of_a_batch_are_linked(exporter):
 
 
 @pytest.mark.slow
-def test_the_work_of_a_worker_has_spans(api, settings, exporter):
+def test_the_work_of_a_worker_has_spans(api, settings, exporter, monkeypatch):
     shop = Shop(api.organization())
+    do_jobs_only_for(monkeypatch, shop.organization.id)
     add_trigger(shop.administration, eventTypes=["member-generic-event"])
     send(shop, event(shop.member()))
     drain(shop)

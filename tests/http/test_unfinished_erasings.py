@@ -17,6 +17,7 @@ from persistence import erasing
 from tests.builders import queue, tracking
 from tests.builders.campaigns import mint
 from tests.builders.imports import Imports
+from tests.builders.jobs import do_jobs_only_for
 from tests.builders.person import NAME, WORD, event, live, traces
 from tests.builders.referrals import Friends
 from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, running
@@ -47,7 +48,9 @@ def organization(api, monkeypatch):
     monkeypatch.setattr(change, "MAX_ERASING_SECONDS", 0)
     monkeypatch.setattr(erasing, "PAGE_ROWS", 1)
     monkeypatch.setattr(wallet_batches, "FIRST_WALLETS", 1)
-    return api.organization()
+    organization = api.organization()
+    do_jobs_only_for(monkeypatch, organization.id)
+    return organization
 
 
 def finish_erasings(api):
@@ -156,8 +159,9 @@ def test_exports_that_were_written_during_an_erasing_expire_at_its_end(api, orga
 
 
 @pytest.mark.slow
-def test_a_member_with_few_rows_is_erased_completely_by_the_call(api):
+def test_a_member_with_few_rows_is_erased_completely_by_the_call(api, monkeypatch):
     organization = api.organization()
+    do_jobs_only_for(monkeypatch, organization.id)
     history = live(organization)
     organization.administration.delete(f"/members/{history['ana']['memberId']}", expect=200)
     assert traces(api.engine, organization_id=organization.id) == {}
