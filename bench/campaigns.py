@@ -48,13 +48,13 @@ class Program:
     def call(self, surface: str, operation: str, body: dict[str, Any], **address: Any) -> dict[str, Any]:
         """Call an operation; anything but success ends the benchmark."""
         path = {} if surface == "integration" else {"organizationId": self.world.organization.organization_id}
-        [answer] = self._dispatch(
+        [response] = self._dispatch(
             [Request(surface, operation, {**path, **address}, {}, body, self._caller, "benchmark", {})]
         )
-        assert isinstance(answer, Response)
-        if answer.status >= 300:
-            raise SystemExit(f"{operation} was answered {answer.status}: {answer.body!r}"[:500])
-        return answer.body
+        assert isinstance(response, Response)
+        if response.status >= 300:
+            raise SystemExit(f"{operation} returned {response.status}: {response.body!r}"[:500])
+        return response.body
 
     def add(self, number: int, actions: int, **restrictions: Any) -> None:
         """Add a campaign with this many actions."""
@@ -117,8 +117,8 @@ def restrictions(number: int) -> dict[str, Any]:
 
 
 @contextmanager
-def timed() -> Iterator[list[float]]:
-    """Gather the seconds that each evaluation takes."""
+def time_evaluations() -> Iterator[list[float]]:
+    """Yield a list, to which each evaluation in the block adds the seconds that it took."""
     durations: list[float] = []
     run = Evaluator.run
 
@@ -137,10 +137,14 @@ def timed() -> Iterator[list[float]]:
 
 
 def measure(program: Program, rounds: int) -> tuple[float, float, float]:
-    """Events a second (median of rounds), the share of the evaluation in it, and its microseconds for an event."""
+    """Measure batches of a program.
+
+    Returns the events a second (the median of the rounds), the share of the time that evaluation takes, and the
+    microseconds of the evaluation of an event.
+    """
     for _ in range(3):
         program.track()
-    with timed() as evaluations:
+    with time_evaluations() as evaluations:
         seconds = [program.track() for _ in range(rounds)]
     evaluating = sum(evaluations)
     return BATCH / statistics.median(seconds), evaluating / sum(seconds), evaluating / (BATCH * rounds) * 1e6

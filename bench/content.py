@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from bench.databases import new_database
-from bench.turns import taking_turns
+from bench.turns import measure_in_turns
 from domain.content.collections import ContentCollection
 from domain.content.documents import PUBLISHED
 from domain.content.searching import Search
@@ -154,7 +154,7 @@ def main() -> None:
         for name, ask in _searches().items():
             with autocommit(engine).connect() as db:
                 works = {tenant.count: partial(ask, db, tenant) for tenant in tenants}
-                times = taking_turns(works, ROUNDS)
+                times = measure_in_turns(works, ROUNDS)
             small, large = times[SMALL], times[LARGE]
             print(f"| {name} | {small:.1f} ms | {large:.1f} ms | {large / small:.1f} |", flush=True)
 

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from bench.databases import new_database
-from bench.turns import taking_turns
+from bench.turns import measure_in_turns
 from domain.coupons.books import CouponBook
 from domain.members import Member
 from handlers.services.organizations.create import create_organization
@@ -151,7 +151,7 @@ def main() -> None:
         for name, ask in _lists().items():
             with autocommit(engine).connect() as db:
                 works = {tenant.count: partial(ask, db, tenant) for tenant in tenants}
-                times = taking_turns(works, ROUNDS)
+                times = measure_in_turns(works, ROUNDS)
             small, large = times[SMALL], times[LARGE]
             print(f"| {name} | {small:.1f} ms | {large:.1f} ms | {large / small:.1f} |", flush=True)
 

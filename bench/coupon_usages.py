@@ -100,8 +100,8 @@ def new_shop(url: str, engine: Engine) -> Shop:
         db.execute(text(_ENROL), {"organization": organization_id})
         now = datetime.now(UTC)
         key_and_name = {"organization_id": organization_id, "coupon_book_key": str(uuid.uuid4()), "name": "Coffee"}
-        rest = {"type": "codeless", "publishing_status": "published", "created_at": now, "updated_at": now}
-        book = add(db, coupon_books, CouponBook, {**key_and_name, **rest})
+        other_values = {"type": "codeless", "publishing_status": "published", "created_at": now, "updated_at": now}
+        book = add(db, coupon_books, CouponBook, {**key_and_name, **other_values})
         [coupon] = codes.add_codes(db, book, [None], now)
         query = "SELECT member_id FROM members WHERE organization_id = :organization ORDER BY 1"
         ids = db.execute(text(query), {"organization": organization_id}).scalars().all()
@@ -111,9 +111,9 @@ def new_shop(url: str, engine: Engine) -> Shop:
 
     shop = transactions.run(engine, fill)
     for first in range(0, len(shop.members), BATCH):
-        give = [BatchItem(member.member_id, None, None) for member in shop.members[first : first + BATCH]]
+        items = [BatchItem(member.member_id, None, None) for member in shop.members[first : first + BATCH]]
         for _ in range(2):
-            serve(engine, shop, lambda call, give=give: assign_to_members(call, shop.book, give, None))
+            serve(engine, shop, lambda call, items=items: assign_to_members(call, shop.book, items, None))
     return shop
 
 
@@ -145,13 +145,13 @@ def _work(shop: Shop, kind: str, seconds: float, start: Any, results: Any) -> No
     def once() -> int:
         if kind == "batch":
             members = chance.sample(shop.members, BATCH)
-            give = [BatchItem(member.member_id, None, None) for member in members]
-            serve(engine, shop, lambda call: assign_to_members(call, shop.book, give, None))
+            items = [BatchItem(member.member_id, None, None) for member in members]
+            serve(engine, shop, lambda call: assign_to_members(call, shop.book, items, None))
             return BATCH
         member = chance.choice(shop.members)
-        do = use_coupons if kind == "use" else assign_coupons
+        change = use_coupons if kind == "use" else assign_coupons
         request = CouponRequest(member, shop.book, CouponCommand(auto_assign=kind == "use"))
-        [outcome] = serve(engine, shop, lambda call: do([call], [request]))
+        [outcome] = serve(engine, shop, lambda call: change([call], [request]))
         assert not isinstance(outcome, Refusal), outcome
         return 1
 
@@ -163,7 +163,7 @@ def _work(shop: Shop, kind: str, seconds: float, start: Any, results: Any) -> No
     results.put(count / (time.perf_counter() - began))
 
 
-def rate(shop: Shop, kind: str, seconds: float) -> float:
+def product_rate(shop: Shop, kind: str, seconds: float) -> float:
     """Coupons a second of as many processes as pgbench has clients."""
     context = multiprocessing.get_context("spawn")
     start, results = context.Barrier(CLIENTS), context.Queue()
@@ -176,7 +176,7 @@ def rate(shop: Shop, kind: str, seconds: float) -> float:
     return sum(rates)
 
 
-def limit(shop: Shop, kind: str, seconds: float) -> float:
+def pgbench_rate(shop: Shop, kind: str, seconds: float) -> float:
     """Coupons a second that pgbench writes."""
     variables = {
         "organization": shop.organization_id,
@@ -205,13 +205,13 @@ def main() -> None:
         print("\n| what | pgbench/s | loyalty/s | of pgbench |\n|---|---|---|---|", flush=True)
         for kind in KINDS:
             rates = [
-                (limit(baseline, kind, arguments.seconds), rate(shop, kind, arguments.seconds))
+                (pgbench_rate(baseline, kind, arguments.seconds), product_rate(shop, kind, arguments.seconds))
                 for _ in range(arguments.rounds)
             ]
-            most, ours = (statistics.median(column) for column in zip(*rates, strict=True))
+            pgbench, product = (statistics.median(column) for column in zip(*rates, strict=True))
             share = statistics.median(round_rates[1] / round_rates[0] for round_rates in rates)
             name = f"assign, in batches of {BATCH}" if kind == "batch" else kind
-            print(f"| {name} | {most:,.0f} | {ours:,.0f} | {share:.2f} |", flush=True)
+            print(f"| {name} | {pgbench:,.0f} | {product:,.0f} | {share:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def effect_by_hand(c: dict[str, Any]) -> Decimal:
     return (coffee * _FIVE_PERCENT + c["order"]["total"] * _ONE_PERCENT).quantize(_CENT, ROUND_HALF_UP)
 
 
-def best(run: Callable[[], object], count: int) -> float:
+def shortest_seconds(run: Callable[[], object], count: int) -> float:
     """Seconds of one call, the best of the rounds."""
     durations = []
     for _ in range(ROUNDS):
@@ -79,7 +79,10 @@ def best(run: Callable[[], object], count: int) -> float:
 def report(name: str, program: Program, by_hand: Callable[[dict[str, Any]], object], values: dict[str, Any]) -> None:
     """Print one line: evaluations a second, and the ratio to the hand-written function."""
     assert program.run(values) == by_hand(values)
-    ours, theirs = best(lambda: program.run(values), COUNT), best(lambda: by_hand(values), COUNT)
+    ours, theirs = (
+        shortest_seconds(lambda: program.run(values), COUNT),
+        shortest_seconds(lambda: by_hand(values), COUNT),
+    )
     print(f"{name:10} {1 / ours:>10,.0f} /s   by hand {1 / theirs:>10,.0f} /s   ratio {ours / theirs:.2f}")
 
 
@@ -103,15 +106,18 @@ def main() -> None:
     effects = [
         compile_expression(parse(EFFECT.replace("0.05", f"0.0{n % 9 + 1}")), ENVIRONMENT, DECIMAL) for n in range(20)
     ]
-    print(f"event with 100 conditions and 20 effects: {best(lambda: event(conditions, effects), 100) * 1e6:.0f} us")
+    event_seconds = shortest_seconds(lambda: event(conditions, effects), 100)
+    print(f"event with 100 conditions and 20 effects: {event_seconds * 1e6:.0f} us")
     condition = compile_expression(parse("payment.total > 5 || order.total > 5"), ENVIRONMENT, BOOL)
     without = {**values, "payment": None}
-    print(f"condition with an absorbed error: {best(lambda: condition.run(without), 2_000) * 1e6:.1f} us")
+    print(f"condition with an absorbed error: {shortest_seconds(lambda: condition.run(without), 2_000) * 1e6:.1f} us")
     node = parse(CONDITION)
     tree = to_tree(node)
-    print(f"parse {best(lambda: parse(CONDITION), 200) * 1e6:.0f} us", end=", ")
-    print(f"read a tree {best(lambda: from_tree(tree), 200) * 1e6:.0f} us", end=", ")
-    print(f"check and compile {best(lambda: compile_expression(node, ENVIRONMENT, BOOL), 200) * 1e6:.0f} us")
+    print(f"parse {shortest_seconds(lambda: parse(CONDITION), 200) * 1e6:.0f} us", end=", ")
+    print(f"read a tree {shortest_seconds(lambda: from_tree(tree), 200) * 1e6:.0f} us", end=", ")
+    print(
+        f"check and compile {shortest_seconds(lambda: compile_expression(node, ENVIRONMENT, BOOL), 200) * 1e6:.0f} us"
+    )
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, make_url, text
 
 from bench.load import by_pgbench
-from bench.turns import taking_turns
+from bench.turns import measure_in_turns
 from domain.organizations import Organization
 from handlers.call import ADMINISTRATION, Call
 from handlers.services.ledger.movements import Movement
@@ -171,21 +171,21 @@ _FILL = (
 )
 
 
-def limit(books: LedgerSession, kind: str, hot: bool, seconds: float) -> float:
+def pgbench_rate(session: LedgerSession, kind: str, on_one_wallet: bool, seconds: float) -> float:
     """The movements a second that pgbench writes."""
-    first, last = (books.wallets[0], books.wallets[0] if hot else books.wallets[-1])
-    variables = {"organization": books.organization.organization_id, "account": books.account}
-    return by_pgbench(books.url, pgbench_script(kind, first, last), variables, seconds, CLIENTS).rate
+    first, last = (session.wallets[0], session.wallets[0] if on_one_wallet else session.wallets[-1])
+    variables = {"organization": session.organization.organization_id, "account": session.account}
+    return by_pgbench(session.url, pgbench_script(kind, first, last), variables, seconds, CLIENTS).rate
 
 
 class Teller:
     """A client that posts movements as a handler does, without HTTP."""
 
-    def __init__(self, books: LedgerSession) -> None:
-        self.books = books
-        self.engine = create_engine(books.url, threads=1)
+    def __init__(self, session: LedgerSession) -> None:
+        self.session = session
+        self.engine = create_engine(session.url, threads=1)
         with self.engine.connect() as db:
-            record = organizations.find(db, books.organization.organization_id)
+            record = organizations.find(db, session.organization.organization_id)
         assert record is not None
         self.organization: Organization = record
 
@@ -210,31 +210,33 @@ class Teller:
         transactions.run(self.engine, work)
 
 
-def movement(books: LedgerSession, kind: str, hot: bool, chance: random.Random) -> Movement:
-    """A movement of one point between random wallets, or out of or into the hot one."""
-    position = 0 if hot else chance.randrange(len(books.wallets) - 1)
-    one, other = books.wallets[position], books.wallets[position + 1]
+def movement(session: LedgerSession, kind: str, on_one_wallet: bool, chance: random.Random) -> Movement:
+    """A movement of one point between random wallets, with `on_one_wallet` always out of or into the first one."""
+    position = 0 if on_one_wallet else chance.randrange(len(session.wallets) - 1)
+    one, other = session.wallets[position], session.wallets[position + 1]
     sides = {"mint": (None, one), "burn": (one, None), "transfer": (one, other)}[kind]
-    return Movement(books.account, Decimal(1), *sides)
+    return Movement(session.account, Decimal(1), *sides)
 
 
-def _work(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float, start: Any, results: Any) -> None:
+def _work(
+    session: LedgerSession, kind: str, on_one_wallet: bool, size: int, seconds: float, start: Any, results: Any
+) -> None:
     """Post movements for `seconds` after `start`, in a process of its own; put the rate into `results`."""
-    teller, chance, count = Teller(books), random.Random(), 0
-    teller.post([movement(books, kind, hot, chance)])
+    teller, chance, count = Teller(session), random.Random(), 0
+    teller.post([movement(session, kind, on_one_wallet, chance)])
     start.wait()
     began = time.perf_counter()
     while time.perf_counter() - began < seconds:
-        teller.post([movement(books, kind, hot, chance) for _ in range(size)])
+        teller.post([movement(session, kind, on_one_wallet, chance) for _ in range(size)])
         count += size
     results.put(count / (time.perf_counter() - began))
 
 
-def rate(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float) -> float:
+def product_rate(session: LedgerSession, kind: str, on_one_wallet: bool, size: int, seconds: float) -> float:
     """The movements a second of as many processes as pgbench has clients, `size` movements in each call."""
     context = multiprocessing.get_context("spawn")
     start, results = context.Barrier(CLIENTS), context.Queue()
-    arguments = (books, kind, hot, size, seconds, start, results)
+    arguments = (session, kind, on_one_wallet, size, seconds, start, results)
     workers = [context.Process(target=_work, args=arguments) for _ in range(CLIENTS)]
     for worker in workers:
         worker.start()
@@ -244,37 +246,37 @@ def rate(books: LedgerSession, kind: str, hot: bool, size: int, seconds: float) 
     return sum(rates)
 
 
-def compare(books: LedgerSession, limits: LedgerSession, seconds: float, rounds: int) -> None:
+def compare(session: LedgerSession, baseline: LedgerSession, seconds: float, rounds: int) -> None:
     """Print the table of single and batched movements next to pgbench."""
     print(f"\n| movement | wallets | pgbench/s | single/s | of pgbench | in batches of {BATCH}/s | of pgbench |")
     print("|---|---|---|---|---|---|---|")
     for kind in KINDS:
-        for hot in (False, True):
+        for on_one_wallet in (False, True):
             rates = [
                 (
-                    limit(limits, kind, hot, seconds),
-                    rate(books, kind, hot, 1, seconds),
-                    rate(books, kind, hot, BATCH, seconds),
+                    pgbench_rate(baseline, kind, on_one_wallet, seconds),
+                    product_rate(session, kind, on_one_wallet, 1, seconds),
+                    product_rate(session, kind, on_one_wallet, BATCH, seconds),
                 )
                 for _ in range(rounds)
             ]
-            most, single, batched = (statistics.median(column) for column in zip(*rates, strict=True))
+            pgbench, single, batched = (statistics.median(column) for column in zip(*rates, strict=True))
             shares = [statistics.median(round_rates[n] / round_rates[0] for round_rates in rates) for n in (1, 2)]
-            wallets = "one" if hot else f"{WALLETS:,}"
+            wallets = "one" if on_one_wallet else f"{WALLETS:,}"
             print(
-                f"| {kind} | {wallets} | {most:,.0f} | {single:,.0f} | {shares[0]:.2f} | {batched:,.0f}"
+                f"| {kind} | {wallets} | {pgbench:,.0f} | {single:,.0f} | {shares[0]:.2f} | {batched:,.0f}"
                 f" | {shares[1]:.2f} |",
                 flush=True,
             )
 
 
-def add_lots(engine: Engine, books: LedgerSession, wallet: int, lots: int) -> None:
+def add_lots(engine: Engine, session: LedgerSession, wallet: int, lots: int) -> None:
     """Divide the one lot of a wallet into `lots` lots that expire one after another."""
 
     def divide(db: Connection) -> None:
         db.execute(text("SET LOCAL statement_timeout = 0"))
         one = "organization_id = :organization AND wallet_id = :wallet"
-        values = {"organization": books.organization.organization_id, "wallet": wallet, "lots": lots}
+        values = {"organization": session.organization.organization_id, "wallet": wallet, "lots": lots}
         db.execute(
             text(
                 "INSERT INTO ledger_lots (organization_id, wallet_id, ledger_account_id, ledger_transaction_id, amount,"
@@ -298,21 +300,21 @@ def add_lots(engine: Engine, books: LedgerSession, wallet: int, lots: int) -> No
         db.execute(text("ANALYZE ledger_lots"))
 
 
-def by_lots(engine: Engine, books: LedgerSession, rounds: int) -> None:
+def by_lots(engine: Engine, session: LedgerSession, rounds: int) -> None:
     """Print the table of the time of a burn in a wallet with few and with many lots."""
     counts = (10, 1_000, 100_000)
-    for wallet, lots in zip(books.wallets[-3:], counts, strict=True):
-        add_lots(engine, books, wallet, lots)
-    teller = Teller(books)
+    for wallet, lots in zip(session.wallets[-3:], counts, strict=True):
+        add_lots(engine, session, wallet, lots)
+    teller = Teller(session)
 
     def burn(lots: int, amount: int) -> Callable[[], None]:
-        wallet = books.wallets[counts.index(lots) - 3]
-        return lambda: teller.post([Movement(books.account, Decimal(amount), from_wallet_id=wallet)])
+        wallet = session.wallets[counts.index(lots) - 3]
+        return lambda: teller.post([Movement(session.account, Decimal(amount), from_wallet_id=wallet)])
 
     print("\n| lots of the wallet | burn of 1, ms | of that at 10 lots | burn over 3 lots, ms | of that at 10 lots |")
     print("|---|---|---|---|---|")
-    small = taking_turns({lots: burn(lots, 1) for lots in counts}, rounds * 10)
-    large = taking_turns({lots: burn(lots, 11) for lots in counts}, rounds * 10)
+    small = measure_in_turns({lots: burn(lots, 1) for lots in counts}, rounds * 10)
+    large = measure_in_turns({lots: burn(lots, 11) for lots in counts}, rounds * 10)
     for lots in counts:
         cells = [f"{part[lots]:.2f} | {part[lots] / part[counts[0]]:.2f}" for part in (small, large)]
         print(f"| {lots:,} | {cells[0]} | {cells[1]} |", flush=True)
@@ -322,14 +324,14 @@ def by_stored(few: LedgerSession, many: LedgerSession, transaction_count: int, r
     """Print the table of the time of movements in a database with few and in one with many transactions."""
     print(f"\n| movement | ms with {WALLETS:,} stored | ms with {transaction_count:,} stored | ratio |")
     print("|---|---|---|---|")
-    tellers = {books: Teller(books) for books in (few, many)}
+    tellers = {session: Teller(session) for session in (few, many)}
     chance = random.Random(1)
     for kind in KINDS:
         works = {
-            name: lambda books=books, kind=kind: tellers[books].post([movement(books, kind, False, chance)])
-            for name, books in (("few", few), ("many", many))
+            name: lambda session=session, kind=kind: tellers[session].post([movement(session, kind, False, chance)])
+            for name, session in (("few", few), ("many", many))
         }
-        medians = taking_turns(works, rounds * 60)
+        medians = measure_in_turns(works, rounds * 60)
         few_ms, many_ms = medians["few"], medians["many"]
         print(f"| {kind} | {few_ms:.2f} | {many_ms:.2f} | {many_ms / few_ms:.2f} |", flush=True)
 
@@ -360,9 +362,9 @@ def main() -> None:
             few, many = new_session(url, engines[0]), new_session(large, engines[1], arguments.stored)
             by_stored(few, many, arguments.stored, arguments.rounds)
             by_lots(engines[0], new_session(url, engines[0]), arguments.rounds)
-            books, limits = new_session(url, engines[0]), new_session(url, engines[0])
-            compare(books, limits, arguments.seconds, arguments.rounds)
-            for engine, verified_session in ((engines[0], books), (engines[1], many)):
+            session, baseline = new_session(url, engines[0]), new_session(url, engines[0])
+            compare(session, baseline, arguments.seconds, arguments.rounds)
+            for engine, verified_session in ((engines[0], session), (engines[1], many)):
                 with engine.connect() as db:
                     faults = verify(db, verified_session.organization.organization_id)
                 if faults:

@@ -21,7 +21,7 @@ from sqlalchemy import make_url
 
 from persistence import embedded
 
-# A request, ready to be sent.
+# Returns the bytes of the next request.
 MakeRequest = Callable[[], bytes]
 
 
@@ -66,20 +66,20 @@ def request(method: str, path: str, token: str, body: bytes = b"") -> bytes:
 
 
 class _Client(asyncio.Protocol):
-    """One persistent connection; `on_answer` is called with the client and the status of each response."""
+    """One persistent connection; `on_response` is called with the client and the status of each response."""
 
-    def __init__(self, on_answer: Callable[[_Client, int], None]) -> None:
-        self._on_answer = on_answer
+    def __init__(self, on_response: Callable[[_Client, int], None]) -> None:
+        self._on_response = on_response
         self._buffer = b""
-        self.started = 0.0
+        self.due_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    def send(self, content: bytes, due: float) -> None:
-        """Send a request that was due at a moment."""
-        self.started = due
+    def send(self, content: bytes, due_at: float) -> None:
+        """Send a request that was due at a moment of `time.perf_counter`."""
+        self.due_at = due_at
         self._transport.write(content)
 
     def data_received(self, data: bytes) -> None:
@@ -93,16 +93,18 @@ class _Client(asyncio.Protocol):
         if len(rest) < length:
             return
         self._buffer = rest[length:]
-        self._on_answer(self, int(head[9:12]))
+        self._on_response(self, int(head[9:12]))
 
     def close(self) -> None:
         """Close the connection."""
         self._transport.close()
 
 
-async def _connect(port: int, clients: int, on_answer: Callable[[_Client, int], None]) -> list[_Client]:
+async def _connect(port: int, clients: int, on_response: Callable[[_Client, int], None]) -> list[_Client]:
     loop = asyncio.get_running_loop()
-    connections = [await loop.create_connection(lambda: _Client(on_answer), "127.0.0.1", port) for _ in range(clients)]
+    connections = [
+        await loop.create_connection(lambda: _Client(on_response), "127.0.0.1", port) for _ in range(clients)
+    ]
     return [client for _, client in connections]
 
 
@@ -113,10 +115,10 @@ def closed_loop(port: int, clients: int, seconds: float, make: MakeRequest) -> L
         load, pending = Load(seconds), clients
         end, all_clients_are_done = 0.0, asyncio.Event()
 
-        def on_answer(client: _Client, status: int) -> None:
+        def on_response(client: _Client, status: int) -> None:
             nonlocal pending
             now = time.perf_counter()
-            load.latencies.append((now - client.started) * 1000)
+            load.latencies.append((now - client.due_at) * 1000)
             load.statuses[status] = load.statuses.get(status, 0) + 1
             if now < end:
                 client.send(make(), now)
@@ -125,7 +127,7 @@ def closed_loop(port: int, clients: int, seconds: float, make: MakeRequest) -> L
             if not pending:
                 all_clients_are_done.set()
 
-        connected = await _connect(port, clients, on_answer)
+        connected = await _connect(port, clients, on_response)
         begin = time.perf_counter()
         end = begin + seconds
         for client in connected:
@@ -146,15 +148,15 @@ def at_rate(port: int, clients: int, seconds: float, make: MakeRequest, rate: fl
         load, idle = Load(seconds), deque[_Client]()
         due: deque[float] = deque()
 
-        def on_answer(client: _Client, status: int) -> None:
-            load.latencies.append((time.perf_counter() - client.started) * 1000)
+        def on_response(client: _Client, status: int) -> None:
+            load.latencies.append((time.perf_counter() - client.due_at) * 1000)
             load.statuses[status] = load.statuses.get(status, 0) + 1
             if due:
                 client.send(make(), due.popleft())
             else:
                 idle.append(client)
 
-        idle.extend(await _connect(port, clients, on_answer))
+        idle.extend(await _connect(port, clients, on_response))
         begin = time.perf_counter()
         for number in range(int(rate * seconds)):
             moment = begin + number / rate

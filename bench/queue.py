@@ -56,13 +56,13 @@ def workers(world: World, count: int) -> Iterator[None]:
             process.wait(60)
 
 
-def waiting(engine: Engine) -> int:
+def count_queued(engine: Engine) -> int:
     """The number of queued events."""
     with engine.connect() as db:
         return db.execute(text("SELECT count(*) FROM queued_events")).scalar_one()
 
 
-def accepted(port: int, world: World, numbers: Iterator[int], seconds: float) -> float:
+def rate_of_acceptance(port: int, world: World, numbers: Iterator[int], seconds: float) -> float:
     """Events a second that the server accepts while no worker runs."""
     senders = [Sender(port, world, numbers) for _ in range(2)]
     measure(senders, ACCEPTED_AT_ONCE, 1)
@@ -76,19 +76,19 @@ def fill(port: int, world: World, numbers: Iterator[int], count: int) -> None:
         sender.track(ACCEPTED_AT_ONCE)
 
 
-def drained(engine: Engine, world: World, count: int) -> float:
+def rate_of_workers(engine: Engine, world: World, count: int) -> float:
     """Events a second that `count` workers work off, from their first batch to the last."""
-    before = waiting(engine)
+    before = count_queued(engine)
     with workers(world, count):
-        while waiting(engine) > before - 200 * count:
+        while count_queued(engine) > before - 200 * count:
             time.sleep(0.005)
-        started, event_count = time.perf_counter(), waiting(engine)
-        while waiting(engine):
+        started, event_count = time.perf_counter(), count_queued(engine)
+        while count_queued(engine):
             time.sleep(0.02)
         return event_count / (time.perf_counter() - started)
 
 
-def end_to_end(
+def times_to_result(
     engine: Engine, port: int, world: World, numbers: Iterator[int], rate: float, seconds: float
 ) -> list[float]:
     """Milliseconds from acceptance to result of single purchases at a steady rate, with one worker."""
@@ -99,7 +99,7 @@ def end_to_end(
         with engine.connect() as db:
             since = db.execute(text("SELECT clock_timestamp()")).scalar_one()
         measure(senders, 1, seconds, rate)
-        while waiting(engine):
+        while count_queued(engine):
             time.sleep(0.02)
     with engine.connect() as db:
         rows = db.execute(text(TIMES), {"organization": world.organization.organization_id, "since": since})
@@ -125,20 +125,23 @@ def _report(engine: Engine, world: World, seconds: int, rate: float) -> None:
         measure(clients, SYNCHRONOUS_AT_ONCE, 1)
         synchronous = measure(clients, SYNCHRONOUS_AT_ONCE, seconds).events_a_second
         print(f"Synchronous tracking in batches of {SYNCHRONOUS_AT_ONCE}: {synchronous:.0f} events/s", flush=True)
-        events_accepted = accepted(port, world, numbers, seconds)
+        events_accepted = rate_of_acceptance(port, world, numbers, seconds)
         share = events_accepted / synchronous
         print(f"Accepted in batches of {ACCEPTED_AT_ONCE}: {events_accepted:.0f} events/s, {share:.2f} of that")
         for count in (1, 2):
             fill(port, world, numbers, int(synchronous * seconds))
-            rates = drained(engine, world, count)
-            print(f"Worked off by {count}: {rates:.0f} events/s, {rates / synchronous:.2f} of that", flush=True)
-        times = end_to_end(engine, port, world, numbers, rate, seconds)
-        alone = measure([Client(port, world, numbers) for _ in range(CLIENTS)], 1, seconds, rate)
-        shares = statistics.quantiles(times, n=100)
-        print(f"From acceptance to result at {rate:.0f}/s: p50 {shares[49]:.0f} ms, p99 {shares[98]:.0f} ms")
+            worker_rate = rate_of_workers(engine, world, count)
+            print(
+                f"Worked off by {count}: {worker_rate:.0f} events/s, {worker_rate / synchronous:.2f} of that",
+                flush=True,
+            )
+        times = times_to_result(engine, port, world, numbers, rate, seconds)
+        response_times = measure([Client(port, world, numbers) for _ in range(CLIENTS)], 1, seconds, rate)
+        percentiles = statistics.quantiles(times, n=100)
+        print(f"From acceptance to result at {rate:.0f}/s: p50 {percentiles[49]:.0f} ms, p99 {percentiles[98]:.0f} ms")
         print(
-            f"Answer of synchronous tracking at that rate: p50 {alone.percentile(50):.0f} ms, "
-            f"p99 {alone.percentile(99):.0f} ms"
+            f"Response of synchronous tracking at that rate: p50 {response_times.percentile(50):.0f} ms, "
+            f"p99 {response_times.percentile(99):.0f} ms"
         )
 
 

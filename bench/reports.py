@@ -142,33 +142,33 @@ def _fill(engine: Engine, count: int) -> tuple[int, int]:
         "missions": MISSIONS,
     }
 
-    def write(statements: Sequence[str], *, plainly: bool, **more: Any) -> None:
+    def write(statements: Sequence[str], *, without_checks: bool, **more: Any) -> None:
         with engine.begin() as db:
-            if plainly:
+            if without_checks:
                 # Neither triggers nor foreign keys: the rows are right, and checks take longer than the writes.
                 db.execute(text("SET LOCAL session_replication_role = replica"))
             for statement in statements:
                 db.execute(text(statement), {**values, **more})
 
     plain = (_FILL_MEMBERS, _FILL_BOOKS, _FILL_MISSIONS, _FILL_MEMBER_MISSIONS)
-    write(plain, plainly=True)
+    write(plain, without_checks=True)
     settled_count = count - PENDING
     for first in range(1, settled_count + 1, CHUNK):
-        write(_FILL_OF_CHUNK, plainly=True, first=first, until=min(first + CHUNK - 1, settled_count))
+        write(_FILL_OF_CHUNK, without_checks=True, first=first, until=min(first + CHUNK - 1, settled_count))
         print(f"\r{first:,} ", end="", file=sys.stderr, flush=True)
     with autocommit(engine).connect() as db:
         db.execute(text("VACUUM ANALYZE"))
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     months = [LAST - timedelta(days=30 * months_ago) for months_ago in range(DAYS // 30 + 2, 0, -1)]
     for begin, end in pairwise([epoch, *months, LAST + timedelta(days=1)]):
-        write((_ADD_TOTALS,), plainly=True, begin=begin, end=end)
+        write((_ADD_TOTALS,), without_checks=True, begin=begin, end=end)
         print(f"\r{begin:%Y-%m-%d}", end="", file=sys.stderr, flush=True)
     with engine.begin() as db:
         # Each balance is checked at the commit, transaction by transaction, which is not to be measured here.
         db.execute(text("ALTER TABLE ledger_transactions DISABLE TRIGGER ledger_transaction_is_balanced"))
         db.execute(text("ALTER TABLE coupon_usages DISABLE TRIGGER ALL"))
         db.execute(text("ALTER TABLE coupon_usages ENABLE TRIGGER USER"))
-    write(_FILL_OF_CHUNK, plainly=False, first=settled_count + 1, until=count)
+    write(_FILL_OF_CHUNK, without_checks=False, first=settled_count + 1, until=count)
     with autocommit(engine).connect() as db:
         db.execute(text("VACUUM ANALYZE"))
     return created.organization_id, created.ledger_account_id

@@ -183,12 +183,12 @@ def fill(engine: Engine, world: World, members: int, purchases: int) -> World:
 
 def sizes(engine: Engine) -> dict[str, int]:
     """The bytes of each large table, with its indexes."""
-    sized = text(
+    sizes_query = text(
         "SELECT relname, pg_total_relation_size(relid) FROM pg_stat_user_tables"
         " WHERE pg_total_relation_size(relid) > 100e6 ORDER BY 2 DESC"
     )
     with engine.connect() as db:
-        return {row[0]: row[1] for row in db.execute(sized)}
+        return {row[0]: row[1] for row in db.execute(sizes_query)}
 
 
 def _kinds(served: ServedWorld) -> dict[str, load.MakeRequest]:

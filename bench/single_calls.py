@@ -58,25 +58,25 @@ def mints_of(world: World) -> load.MakeRequest:
 
 @dataclass(frozen=True)
 class Book:
-    """A codeless book; `given` are members to whom a coupon was assigned and who have not used it."""
+    """A codeless book; `holders` are members to whom a coupon was assigned and who have not used it."""
 
     record: Mapping[str, Any]
     coupon_id: int
-    given: deque[int]
+    holders: deque[int]
 
     def assignments(self, world: World) -> load.MakeRequest:
         """Requests of `assignCoupon`."""
         chance = random.Random(1)
 
         def make() -> bytes:
-            self.given.append(chance.randrange(world.members))
-            return load.request("POST", self._path(self.given[-1], "assign"), world.token, b"{}")
+            self.holders.append(chance.randrange(world.members))
+            return load.request("POST", self._path(self.holders[-1], "assign"), world.token, b"{}")
 
         return make
 
     def uses(self, world: World) -> load.MakeRequest:
         """Requests of `useCoupon`, each by a member to whom an earlier request has assigned a coupon."""
-        return lambda: load.request("POST", self._path(self.given.popleft(), "use"), world.token, b"{}")
+        return lambda: load.request("POST", self._path(self.holders.popleft(), "use"), world.token, b"{}")
 
     def _path(self, member: int, action: str) -> str:
         return f"/v2/members/m{member}/coupon-books/{self.record['couponBookKey']}/{action}"
@@ -141,7 +141,7 @@ def _report(world: World, engine: Engine, seconds: int, workers: int, clients: l
             "| CPU ms: server | PostgreSQL | PostgreSQL by pgbench |"
         )
         print(13 * "|---" + "|", flush=True)
-        most = 0.0
+        max_rate = 0.0
         for count in clients:
             for kind, (make, limit) in kinds.items():
                 if kind == "use":
@@ -149,7 +149,7 @@ def _report(world: World, engine: Engine, seconds: int, workers: int, clients: l
                     load.closed_loop(port, count, seconds, book.assignments(world))
                 result, cost = times.measure(load.closed_loop, port, count, seconds, make)
                 bound, bound_cost = times.measure(limit, count)
-                most = max(most, result.rate) if kind == "event" else most
+                max_rate = max(max_rate, result.rate) if kind == "event" else max_rate
                 print(
                     f"| {kind} | {count} | {bound.rate:.0f} | {bound.percentile(50):.1f} | {bound.percentile(99):.1f} "
                     f"| {result.rate:.0f} | {result.rate / bound.rate:.2f} | {result.percentile(50):.1f} "
@@ -160,7 +160,7 @@ def _report(world: World, engine: Engine, seconds: int, workers: int, clients: l
         print("\n| offered | events/s | p50 ms | p99 ms | failures |")
         print("|---|---|---|---|---|")
         for share in (0.5, 0.75, 0.9):
-            result = load.at_rate(port, max(clients), seconds, kinds["event"][0], share * most)
+            result = load.at_rate(port, max(clients), seconds, kinds["event"][0], share * max_rate)
             print(
                 f"| {share:.0%} | {result.rate:.0f} | {result.percentile(50):.1f} | {result.percentile(99):.1f} "
                 f"| {result.failures} |",

@@ -95,7 +95,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """One measurement: the events, the seconds they took, and the milliseconds of a call."""
 
     events: int
@@ -186,15 +186,15 @@ class Client:
     def call(self, method: str, path: str, body: object) -> dict:
         """Send one call; anything but success ends the benchmark."""
         self._connection.request(method, path, json.dumps(body), self._headers)
-        answer = self._connection.getresponse()
-        content = answer.read()
-        if answer.status >= 300:
-            sys.exit(f"{method} {path} was answered {answer.status}: {content[:500]!r}")
+        response = self._connection.getresponse()
+        content = response.read()
+        if response.status >= 300:
+            sys.exit(f"{method} {path} returned {response.status}: {content[:500]!r}")
         return json.loads(content)
 
 
 def new_event(numbers: Iterator[int], chance: random.Random, member_count: int = MEMBERS) -> dict:
-    """A new purchase of a random one of so many members."""
+    """A new purchase of a random one of the first `member_count` members; its number is the next of `numbers`."""
     number = next(numbers)
     order = {"externalId": f"order-{number}", "total": chance.randrange(100, 10_000) / 100}
     return {
@@ -277,7 +277,7 @@ def _wait_until_ready(server: subprocess.Popen, address: str) -> None:
     sys.exit("the server did not get ready")
 
 
-def measure(clients: list[Client], size: int, seconds: float, rate: float | None = None) -> Measured:
+def measure(clients: list[Client], size: int, seconds: float, rate: float | None = None) -> Measurement:
     """Track batches of `size` from all clients: as fast as they go, or `rate` events a second in all."""
     end = time.perf_counter() + seconds
     latencies: list[float] = []
@@ -304,11 +304,11 @@ def measure(clients: list[Client], size: int, seconds: float, rate: float | None
         thread.start()
     for thread in threads:
         thread.join()
-    return Measured(len(latencies) * size, time.perf_counter() - start, latencies)
+    return Measurement(len(latencies) * size, time.perf_counter() - start, latencies)
 
 
-def statements(world: World, engine: Engine, numbers: Iterator[int]) -> dict[int, int]:
-    """The SQL statements of a call by its number of events, without BEGIN and COMMIT."""
+def count_statements(world: World, engine: Engine, numbers: Iterator[int]) -> dict[int, int]:
+    """Count the SQL statements of a call, without BEGIN and COMMIT, by its number of events."""
     sent_statements: list[str] = []
     dispatcher = Dispatcher(Settings(database_url=world.url), engine)
     caller = Caller("benchmark", world.organization.organization_id, frozenset(), is_admin=True)
@@ -331,7 +331,7 @@ def main() -> None:
     with new_world() as (world, engine):
         numbers = itertools.count(1)
         _report(world, seconds, numbers, ProcessorTimes(engine))
-        counts = ", ".join(f"{count} for {size}" for size, count in statements(world, engine, numbers).items())
+        counts = ", ".join(f"{count} for {size}" for size, count in count_statements(world, engine, numbers).items())
         print(f"SQL statements of a call, by events in it: {counts}.")
 
 
@@ -362,7 +362,7 @@ def _report(world: World, seconds: int, numbers: Iterator[int], times: Processor
     print(f"\nThe limit, pgbench before, between and after: {', '.join(f'{rate:.0f}' for rate in limits)} a second.")
 
 
-def _row(name: str, best: Measured, half: Measured, cost: ProcessorTime, limit_rate: float) -> None:
+def _row(name: str, best: Measurement, half: Measurement, cost: ProcessorTime, limit_rate: float) -> None:
     times = " | ".join(f"{half.percentile(share):.1f}" for share in (50, 95, 99))
     share = best.events_a_second / limit_rate
     columns = cost.columns(best.events)

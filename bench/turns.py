@@ -8,8 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def taking_turns(works: Mapping[Any, Callable[[], Any]], times: int) -> dict[Any, float]:
-    """The median milliseconds of each work, by its name; before they are measured, all are done once."""
+def measure_in_turns(works: Mapping[Any, Callable[[], Any]], times: int) -> dict[Any, float]:
+    """Do each work `times` times, in turns; return its median milliseconds, by its name.
+
+    All are done once before they are measured.
+    """
     durations: dict[Any, list[float]] = {name: [] for name in works}
     for work in works.values():
         work()

@@ -50,7 +50,7 @@ _ONE_FOR_EACH_DOLLAR = {
 
 @dataclass
 class Way:
-    """The way of one call: a file for each function called, in order, and the statements sent."""
+    """The way of one call: the calls of functions in each file, how often control returned to a file, the SQL."""
 
     calls: Counter[str] = field(default_factory=Counter)
     returns: int = 0
@@ -70,23 +70,23 @@ class Tracer:
 
     def install(self) -> None:
         """Watch all threads that begin from now on."""
-        threading.setprofile(self._note)
+        threading.setprofile(self._record)
 
     @contextmanager
     def recording(self) -> Iterator[Way]:
-        """Record meanwhile."""
+        """Record the way of the calls in the block."""
         self._way, self._file = Way(), ""
         try:
             yield self._way
         finally:
             self._way = None
 
-    def note_statement(self, connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
+    def record_statement(self, connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
         """Count a statement; to listen to the engine."""
         if self._way is not None:
             self._way.statements.append(statement)
 
-    def _note(self, frame: FrameType, kind: str, argument: Any) -> None:
+    def _record(self, frame: FrameType, kind: str, argument: Any) -> None:
         """Record calls of functions of the product, and returns to a file that was called before; for `setprofile`."""
         way, file = self._way, frame.f_code.co_filename
         if way is None or kind not in ("call", "return") or not file.startswith(_PRODUCT):
@@ -155,10 +155,10 @@ def _new_shop(app: Any, settings: Settings, engine: Any) -> Shop:
                 headers = {"Authorization": f"Bearer {token}"}
                 return await client.request(method, f"/v2{path}", json=body, headers=headers)
 
-        answer = asyncio.run(send())
-        if answer.status_code >= 300:
-            sys.exit(f"{method} {path} was answered {answer.status_code}: {answer.text}")
-        return json.loads(answer.text)
+        response = asyncio.run(send())
+        if response.status_code >= 300:
+            sys.exit(f"{method} {path} returned {response.status_code}: {response.text}")
+        return json.loads(response.text)
 
     administration = f"/organizations/{organization.organization_id}"
     campaign = call("POST", f"{administration}/campaigns", {"code": "c", "name": "C", "eventType": _ORDER_CREATED})
@@ -183,7 +183,7 @@ def main() -> None:
             settings = Settings(database_url=url, log_level="WARNING")
             engine = create_engine(url, threads=settings.threads)
             schema.migrate(engine)
-            event.listen(engine, "before_cursor_execute", tracer.note_statement)
+            event.listen(engine, "before_cursor_execute", tracer.record_statement)
             operations = _new_shop(create_app(settings, engine), settings, engine).operations()
             if unknown := set(options.operations) - operations.keys():
                 parser.error(f"no operation is named {', '.join(sorted(unknown))}; known: {', '.join(operations)}")
