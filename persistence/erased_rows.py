@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, DefaultClause, LargeBinary, RowMapping, Table, text
 
 from domain.members import Member
-from persistence.orders import ERASED_EXTERNAL_ID
+from persistence.orders import ERASED_EXTERNAL_ID, RENAME_AWAITED_ORDERS
 from persistence.rows import as_json
 from persistence.tables.badges import badge_trackings
 from persistence.tables.coupons import coupon_lots, coupon_usages, coupons, member_coupons
@@ -189,6 +189,7 @@ OWN_ROWS = (
     _Rows(
         _page(purchase_orders, "order_id"),
         (
+            f"{RENAME_AWAITED_ORDERS} AND t.organization_id = :o AND p.organization_id = :o AND p.order_id = ANY(:ids)",
             _empty(order_items, "order_id"),
             _empty(purchase_orders, "order_id", external_id=ERASED_EXTERNAL_ID.format("t")),
         ),

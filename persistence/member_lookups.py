@@ -77,13 +77,13 @@ _HOLDERS = (
 
 _MEMBER_COLUMNS = ", ".join(f"m.{column.name}" for column in _COLUMNS)
 
-# Mints that wait for an event that has not happened; an index has only these mints.
-_AWAITING = (
+AWAITING = (
     f"t.status = {PENDING} AND t.transaction_type = {MINT} AND t.available_at IS NULL AND t.available_on IS NOT NULL"
 )
+"""The condition on mints `t` that wait for an event that has not happened; indexes have only these mints."""
 _AWAITED_TYPES = f"""ARRAY(
     SELECT DISTINCT jsonb_array_elements_text(t.available_on -> 'eventTypes') FROM ledger_transactions t
-    WHERE t.organization_id = %s AND t.to_wallet_id = m.wallet_id AND {_AWAITING}
+    WHERE t.organization_id = %s AND t.to_wallet_id = m.wallet_id AND {AWAITING}
 )"""
 
 # One type, which no event has, if the organization awaits events; else none.
@@ -95,7 +95,7 @@ _BY_LOYALTY_IDS = "m.loyalty_member_id = ANY(%s)"
 _BY_IDS = "m.member_id = ANY(%s::bigint[])"
 _OF_ORDERS = f"""m.wallet_id = ANY(ARRAY(
     SELECT t.to_wallet_id FROM ledger_transactions t
-    WHERE t.organization_id = %s AND t.available_on ->> '{ORDER}' = ANY(%s) AND {_AWAITING}
+    WHERE t.organization_id = %s AND t.available_on ->> '{ORDER}' = ANY(%s) AND {AWAITING}
 ))"""
 _BY_WALLETS = "m.wallet_id = ANY(%s::bigint[])"
 

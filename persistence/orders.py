@@ -5,8 +5,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection, or_
 
+from domain.ledger.availability import ORDER
 from domain.orders import UNDONE, Order, OrderHistory, OrderItem, OrderWithItems
 from persistence.connections import fetch_rows
+from persistence.member_lookups import AWAITING
 from persistence.prepared_statements import Prepared
 from persistence.records import Records
 from persistence.rows import add_all, as_rows, change_all, fields_of, update_by_id
@@ -31,11 +33,29 @@ ORDER BY 1, 2
 ERASED_EXTERNAL_ID = "'erased-' || {0}.order_id"
 """The SQL of the external id of an order whose member is erased; the table of orders has the alias `{0}`."""
 
+RENAME_AWAITED_ORDERS = f"""
+UPDATE ledger_transactions t SET available_on = jsonb_set(
+    t.available_on, '{{{ORDER}}}', CAST('"' || {ERASED_EXTERNAL_ID.format("p")} || '"' AS jsonb)
+)
+FROM purchase_orders p
+WHERE t.available_on ->> '{ORDER}' = p.external_id AND {AWAITING}
+"""
+"""The SQL by which mints that wait for an event of an order `p` wait for the order with its new external id.
+
+So the events of another member's order with the old external id do not confirm them. Conditions on both organizations
+and on the orders follow.
+"""
+
 # Orders of erased members lose their external ids, also while a job is still erasing them.
 _EXTERNAL_IDS_IN_USE = """
 SELECT p.external_id FROM purchase_orders p WHERE p.organization_id = %s AND p.external_id = ANY(%s)
     AND NOT EXISTS (
         SELECT FROM unfinished_erasings u WHERE u.organization_id = %s AND u.member_id = p.member_id
+    )
+"""
+_RENAME_AWAITED_ORDERS_TO_FREE = f"""{RENAME_AWAITED_ORDERS}
+    AND t.organization_id = %s AND p.organization_id = %s AND p.external_id = ANY(%s) AND p.member_id IN (
+        SELECT u.member_id FROM unfinished_erasings u WHERE u.organization_id = %s
     )
 """
 # The events of the order keep its new external id, as they do when the job erases them. Citus does not allow
@@ -106,8 +126,9 @@ def find_external_ids_in_use(db: Connection, organization_id: int, external_ids:
 
 def free_external_ids(db: Connection, organization_id: int, external_ids: Collection[str]) -> None:
     """Replace these external ids in the orders that a job is still erasing, so that new orders can have them."""
-    values = (organization_id, list(external_ids), organization_id, organization_id)
-    db.exec_driver_sql(_FREE_EXTERNAL_IDS, values)
+    values = (organization_id, list(external_ids), organization_id)
+    db.exec_driver_sql(_RENAME_AWAITED_ORDERS_TO_FREE, (organization_id, *values))
+    db.exec_driver_sql(_FREE_EXTERNAL_IDS, (*values, organization_id))
 
 
 def add_orders(db: Connection, orders: Sequence[Order], items: Sequence[OrderItem]) -> None:

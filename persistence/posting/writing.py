@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from domain.ledger.availability import ORDER
 from domain.ledger.postings import Capture, Holding, Pair, Posting, Step, position_of
 from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
@@ -41,6 +42,8 @@ _CAPTURE = update_by_id(
     fiat_currency="coalesce(x.fiat_currency, t.fiat_currency)",
     external_event_date="coalesce(x.external_event_date, t.external_event_date)",
 )
+# Mints that no longer wait for an event of an order do not need its external id, which would be personal data.
+_WITHOUT_ORDER = f"t.available_on - '{ORDER}'"
 _CONFIRM = update_by_id(
     ledger_transactions,
     "ledger_transaction_id",
@@ -48,9 +51,15 @@ _CONFIRM = update_by_id(
     "policy_expires_at",
     "updated_at",
     held_until="null",
+    available_on=_WITHOUT_ORDER,
 )
 _MARK_REVERTED = update_by_id(
-    ledger_transactions, "ledger_transaction_id", "status", "reversal_ledger_transaction_id", "updated_at"
+    ledger_transactions,
+    "ledger_transaction_id",
+    "status",
+    "reversal_ledger_transaction_id",
+    "updated_at",
+    available_on=_WITHOUT_ORDER,
 )
 _LOWER = update_by_id(ledger_transactions, "ledger_transaction_id", "updated_at", amount="t.reserved_amount - x.amount")
 _WRITE_MISSING = update_by_id(

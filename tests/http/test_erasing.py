@@ -16,7 +16,7 @@ from tests.builders.points import Points
 from tests.builders.queue import drain
 from tests.builders.statements import rows_read_to_commit
 from tests.builders.test_clocks import Clock
-from tests.builders.tracking import GENERIC, Shop, running
+from tests.builders.tracking import GENERIC, ORDER_CREATED, Shop, order_update, running
 
 # The tables in which the member occurs before the erasing, as a proof that `traces` finds the member.
 TABLES_WITH_THE_MEMBER = {
@@ -322,6 +322,29 @@ def test_a_repeated_event_with_the_old_id_is_refused_before_and_after_another_pe
     organization.member("zoe")
     assert refusals() == {"/problems/key-reused"}
     assert shop.balance("zoe") == 0
+
+
+def test_the_order_of_another_member_does_not_confirm_the_points_for_an_erased_members_order(organization):
+    shop = Shop(organization)
+    terms = {"availableOn": {"eventTypes": ["member-purchase-order-confirmed"]}}
+    shop.campaign(running(mint(30, recipient="sponsor", **terms)), eventType=ORDER_CREATED)
+    sponsor, zoe, ben = shop.member(), organization.member("zoe"), shop.member()
+    for number in range(3):
+        order_event = tracking.order("zoe", external_id=f"order-{number}")
+        shop.track_one({**order_event, "sponsorLoyaltyMemberId": sponsor})
+    shop.track_one(order_update("zoe", "order-1", "confirmed"))
+    shop.track_one(order_update("zoe", "order-2", "cancelled"))
+    assert shop.balance(sponsor) == 30
+    organization.administration.delete(f"/members/{zoe['memberId']}", expect=200)
+    # No mint keeps the old external id of an order.
+    rows = shop.rows("ledger_transactions", "available_on", order="ledger_transaction_id")
+    awaited_orders = [terms.get("orderExternalId") for (terms,) in rows if terms is not None]
+    [first_order, *_] = shop.rows("purchase_orders", "external_id", order="order_id")
+    assert awaited_orders == [first_order.external_id, None, None]
+    shop.track_one(tracking.order(ben, external_id="order-0"))
+    shop.track_one(order_update(ben, "order-0", "confirmed"))
+    assert shop.balance(sponsor) == 30
+    shop.check_ledger()
 
 
 def test_all_messages_about_the_member_except_the_last_one_are_deleted(erased_history):

@@ -145,6 +145,22 @@ def test_other_members_can_have_the_orders_external_ids_before_the_job_erases_th
     assert faults(organization) == []
 
 
+def test_the_order_of_another_member_does_not_confirm_points_before_the_job_erases_the_order(api, organization):
+    shop, zoe = Shop(organization), organization.member("zoe")
+    terms = {"availableOn": {"eventTypes": ["member-purchase-order-confirmed"]}}
+    shop.campaign(running(mint(30, recipient="sponsor", **terms)), eventType=ORDER_CREATED)
+    sponsor, ben = shop.member(), shop.member()
+    shop.track_one({**tracking.order("zoe", external_id="order-1"), "sponsorLoyaltyMemberId": sponsor})
+    organization.administration.delete(f"/members/{zoe['memberId']}", expect=200)
+    [zoes_order] = shop.rows("purchase_orders", "external_id")
+    assert zoes_order.external_id == "order-1"
+    shop.track_one(tracking.order(ben, external_id="order-1"))
+    shop.track_one(tracking.order_update(ben, "order-1", "confirmed"))
+    assert shop.balance(sponsor) == 0
+    assert finish_erasings(api) == 1
+    assert faults(organization) == []
+
+
 def test_exports_that_were_written_during_an_erasing_expire_at_its_end(api, organization):
     erase_member_with_events(organization, count=3)
     export = organization.administration.post("/exports", {"kind": "events"})["export"]
