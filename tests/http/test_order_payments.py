@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -12,6 +13,7 @@ import pytest
 from sqlalchemy import event
 
 from tests.builders.campaigns import mint
+from tests.builders.imports import Imports, status_read_done_failed
 from tests.builders.points import Points
 from tests.builders.statements import count as count_statements
 from tests.builders.tracking import GENERIC, ORDER_CREATED, key, order, order_update, running
@@ -512,6 +514,31 @@ def test_a_captured_event_is_evaluated_after_the_confirmation_has_captured_the_p
     assert funded_till.read(payment)["status"] == "captured"
     funded_till.shop.administration.post(f"/events/{result['loyaltyEventKey']}/evaluate", expect=200)
     assert funded_till.balance == 3000 - 2500
+
+
+def test_the_refund_of_an_imported_return_is_not_repeated_by_later_returns(funded_till):
+    shop, member = funded_till.shop, funded_till.member
+    payment = funded_till.pay(points=2500)
+    buy(funded_till, tenders(payment))
+    shop.track_one(order_update(member, "1718", "confirmed"))
+    rows = [order(member, 10, status="partially-returned", external_id="1718") for _ in range(2)]
+    file = "\n".join(json.dumps(row, default=float) for row in rows)
+    job = Imports(shop.organization).run(file, kind="events", file_format="ndjson")
+    assert status_read_done_failed(job) == ("done", 2, 2, 0)
+    keys = {one["systemUniqueKey"]: one["loyaltyEventKey"] for one in shop.events(member)}
+    results = [
+        shop.administration.post(f"/events/{keys[row['systemUniqueKey']]}/evaluate", expect=200)["result"]
+        for row in rows
+    ]
+    # The first evaluation refunds all that was returned so far.
+    assert [refunds(result) for result in results] == [
+        [Refund("points", 10, 1000), Refund("card", 10)],
+        [Refund("points", 0, 0), Refund("card", 0)],
+    ]
+    assert [tender["refundedAmount"] for tender in stored_payments(funded_till)] == [10, 10]
+    full_return = shop.track_one(order_update(member, "1718", "returned"))
+    assert refunds(full_return) == [Refund("points", 15, 1500), Refund("card", 15)]
+    assert funded_till.balance == 3000
 
 
 def test_a_new_order_cannot_be_paid_with_a_payment_that_a_request_has_captured_for_its_number(funded_till):

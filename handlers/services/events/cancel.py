@@ -132,7 +132,7 @@ _ACTIVE_STATUSES = frozenset({CREATED, CONFIRMED})
 
 
 class CapturedOrders(OrderWork):
-    """The orders of captured events: the events changed them when they were captured, and do not change them again."""
+    """The orders of captured events, which changed them when they were captured, and now change only their refunds."""
 
     def changed_by(self, tracked: TrackedEvent) -> OrderWithItems | None:
         """The unchanged order of an event, None for an event that is about no order.
@@ -149,7 +149,10 @@ class CapturedOrders(OrderWork):
         return order_with_items
 
     def set_order(self, order_with_items: OrderWithItems) -> None:
-        """Do nothing: the order stays unchanged."""
+        """Set the order only if the evaluation has refunded some of its payments."""
+        order_before = self.order_before(order_with_items.order.external_id)
+        if order_before is not None and order_with_items.order.payments != order_before.payments:
+            super().set_order(order_with_items)
 
 
 def _refuse_unless_captured(event: LoyaltyEvent) -> None:
