@@ -16,6 +16,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -221,6 +222,15 @@ def api(settings: Settings) -> Iterator[Api]:
     from tests.builders.api import running_api
 
     with running_api(settings) as api:
+        yield api
+
+
+@pytest.fixture(scope="session")
+def api_without_validation(settings: Settings) -> Iterator[Api]:
+    """The application without the validation of responses, for tests with many of them: other tests validate them."""
+    from tests.builders.api import running_api
+
+    with running_api(replace(settings, validate_responses=False)) as api:
         yield api
 
 

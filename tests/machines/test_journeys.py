@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 import openapi
 from tests.builders.campaigns import mint
@@ -178,8 +178,8 @@ class Journeys(RuleBasedStateMachine):
         assert newest_event["systemUniqueKey"] == tracked_event["systemUniqueKey"]
         assert newest_event["status"] == "success"
 
-    @invariant()
-    def balances_equal_the_points_of_the_effects(self):
+    def teardown(self):
+        """Check that each balance is the sum of the points of the member's effects."""
         for loyalty_member_id, balance in self.balances.items():
             assert (self.shop.balance(loyalty_member_id) if balance else 0) == balance
 
@@ -200,7 +200,7 @@ def run(api, **profile):
 
 def test_random_journeys_have_the_effects_and_balances_of_the_model(api):
     # Hypothesis also draws constants of the loaded modules, so the rules that a run tries depend on the modules.
-    run(api, max_examples=50, stateful_step_count=25, derandomize=True)
+    run(api, max_examples=35, stateful_step_count=25, derandomize=True)
 
 
 @pytest.mark.stress

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
-from tests.builders.api import running_api
 from tests.builders.campaigns import effect, mint
 from tests.builders.points import Points
 from tests.builders.test_clocks import Clock
@@ -26,17 +24,16 @@ RULES = (
 CANCELLED = ("cancelled", "cancelled while waiting")
 
 
-@pytest.fixture(scope="module")
-def api(settings):
-    with running_api(replace(settings, validate_responses=False)) as api:
-        yield api
+@pytest.fixture
+def api(api_without_validation):
+    return api_without_validation
 
 
 class Offers:
     """The program of the model on the server, and the keys of the events of its sales."""
 
     def __init__(self, api):
-        self.clock = Clock.new(api, starts_at=START.isoformat())
+        self.clock, self.now = Clock.new(api, starts_at=START.isoformat()), START
         organization = self.clock.organization
         self.shop = Shop(organization)
         organization.administration.put("", {"defaultLocale": "en", "currency": "EUR"})
@@ -104,13 +101,12 @@ class Offers:
 
 
 def step(offers, model, chance, number):
-    """Do one random act on the server and on the model."""
+    """Do one random act on the server and on the model; return its member."""
     name = chance.choice(MEMBERS)
     kind = chance.choices(["buy", "visit", "spend", "cancel", "extend"], [40, 20, 15, 25, 12])[0]
     if kind == "buy":
         totals = [Decimal(chance.randint(1, 4000)) / 100 for _ in range(chance.randint(1, 4))]
-        now = datetime.fromisoformat(offers.clock.get()["now"])
-        sale = model.buy(name, totals, now)
+        sale = model.buy(name, totals, offers.now)
         key, *discount = offers.buy(name, totals)
         assert discount == [sale.winner, sale.discount, sale.allocation]
         offers.keys[id(sale)] = key
@@ -139,11 +135,12 @@ def step(offers, model, chance, number):
         body |= {"months": MONTHS, "systemUniqueKey": f"extension-{number}"}
         extension = offers.shop.administration.post("/expiry-extensions", body, expect=200)
         assert extension["lots"] == model.extend(name)
+    return name
 
 
 def advance(offers, model, chance):
     """Advance the clock, often to the moment at which points become available or expire, or to a second before it."""
-    now = datetime.fromisoformat(offers.clock.get()["now"])
+    now = offers.now
     lots = [lot for lots in model.lots.values() for lot in lots if lot.amount]
     moments = [lot.available if lot.is_waiting else lot.ends for lot in lots]
     moments = [moment - chance.choice([timedelta(0), timedelta(seconds=1)]) for moment in moments]
@@ -152,31 +149,36 @@ def advance(offers, model, chance):
     moment = chance.choice([soon, later])
     if moment > now:
         offers.clock.advance(moment.isoformat())
+        offers.now = moment
         model.pass_time(moment)
 
 
 def run(api, seed, steps):
     """Run a random history; return how many times each rule had an effect.
 
-    After each step the points are compared, and the budgets if they have changed; in the end all are.
+    After each step the points of its member are compared, and all points and budgets that have changed; in the end all.
     """
     chance, offers = random.Random(seed), Offers(api)
     model = OfferModel({name: [] for name in MEMBERS})
-    counts = model.budget_counts()
+    counts, points = model.budget_counts(), {name: model.holds(name) for name in MEMBERS}
     for number in range(steps):
         advance(offers, model, chance)
-        step(offers, model, chance, number)
-        assert {name: offers.holds(name) for name in MEMBERS} == {name: model.holds(name) for name in MEMBERS}
+        member, points_before = step(offers, model, chance, number), points
+        points = {name: model.holds(name) for name in MEMBERS}
+        for name in MEMBERS:
+            if name == member or points[name] != points_before[name]:
+                assert offers.holds(name) == points[name]
         if model.budget_counts() != counts:
             counts = model.budget_counts()
             assert offers.budget_counts() == counts
+    assert {name: offers.holds(name) for name in MEMBERS} == points
     assert offers.budget_counts() == counts
     offers.shop.check_ledger()
     return model.counts
 
 
 def test_points_budgets_and_discounts_after_random_steps_equal_the_model(api):
-    Effects.of_all(run(api, seed, steps=100) for seed in range(3)).check((*RULES, *CANCELLED), minimum=2)
+    Effects.of_all(run(api, seed, steps=100) for seed in (1, 2)).check((*RULES, *CANCELLED), minimum=2)
 
 
 @pytest.mark.stress

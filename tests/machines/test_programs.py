@@ -313,7 +313,7 @@ def check(api: Api, way: Way, seed: int, *, steps: int, members: int, with_jobs:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_history_that_is_sent_in_any_way_leads_to_the_state_of_the_model(api, way):
-    check(api, way, seed=6, steps=150, members=6, with_jobs=way is track_in_batches)
+    check(api, way, seed=8, steps=110, members=6, with_jobs=way is track_in_batches)
 
 
 @pytest.mark.stress

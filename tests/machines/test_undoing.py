@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 import pytest
 from sqlalchemy import text
 
-from tests.builders.api import running_api
 from tests.machines.effects import Effects
 from tests.machines.offer_acts import Acts
 from tests.machines.offers import Program
@@ -72,11 +70,9 @@ RULES = (
 )
 
 
-@pytest.fixture(scope="module")
-def api(settings):
-    """The application without the validation of responses, because there are many, and other tests validate them."""
-    with running_api(replace(settings, validate_responses=False)) as api:
-        yield api
+@pytest.fixture
+def api(api_without_validation):
+    return api_without_validation
 
 
 def remains(program):
@@ -178,7 +174,8 @@ def run(api, seed, steps):
 
 
 def test_all_sums_are_0_after_everything_is_undone(api):
-    Effects.of_all(run(api, seed, steps=90) for seed in range(9)).check(RULES, minimum=2)
+    # Seeds with which each rule applies in few programs.
+    Effects.of_all(run(api, seed, steps=90) for seed in (5, 6, 13, 14)).check(RULES, minimum=2)
 
 
 @pytest.mark.stress

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -100,9 +101,8 @@ class Year:
         return self.rows(ALL_ROWS, {"organization_id": self.clock.organization.id})
 
 
-def advance(year: Year, to: datetime, chance: random.Random | None) -> None:
-    """Advance to a moment, in up to three parts if `chance` is given."""
-    now = datetime.fromisoformat(year.clock.get()["now"])
+def advance(year: Year, now: datetime, to: datetime, chance: random.Random | None) -> None:
+    """Advance from `now` to a moment, in up to three parts if `chance` is given."""
     for _ in range(chance.randrange(3) if chance else 0):
         now += (to - now) * chance.random()
         year.clock.advance(now.isoformat())
@@ -114,8 +114,8 @@ def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Ye
     """Do all steps of a year; compare after each step each member whose state changes, and all members in the end."""
     year, model, effects = Year.new(api), {name: Member() for name in MEMBERS}, Effects()
     states: dict[str, tuple[int, str | None]] = dict.fromkeys(MEMBERS, (0, "Basic"))
-    for step in steps:
-        advance(year, step.at, chance)
+    for before, step in pairwise([Step(START, MEMBERS[0]), *steps]):
+        advance(year, before.at, step.at, chance)
         for member in model.values():
             member.pass_time(step.at)
         if step.bought:
@@ -142,9 +142,9 @@ def live(api: Any, steps: list[Step], chance: random.Random | None = None) -> Ye
     return year
 
 
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("seed", [14])
 def test_a_year_equals_the_model_if_the_clock_advances_at_once_or_in_parts(api, seed):
-    steps = random_year(seed, MEMBERS, steps=100)
+    steps = random_year(seed, MEMBERS, steps=80)
     year_at_once, year_in_parts = live(api, steps), live(api, steps, chance=random.Random(seed))
     assert year_at_once.remains == year_in_parts.remains
     kinds = {row[0] for row in year_at_once.remains}
