@@ -171,13 +171,14 @@ def test_points_of_two_organizations_expire_alternately(api, monkeypatch):
     batches = []
 
     def expire_one(db, organization, after, now, _limit):
-        batch = expire_next(db, organization, after, now, limit=1)
-        if batch is not None and organization.organization_id in names:
+        # Not those of other tests, which may be many.
+        batch = expire_next(db, organization, after, now, limit=1) if organization.organization_id in names else None
+        if batch is not None:
             batches.append(names[organization.organization_id])
         return batch
 
     monkeypatch.setattr(jobs, "expire_next", expire_one)
-    assert jobs.run_job(api.engine, api.settings, "expire")["wallets"] >= 5
+    assert jobs.run_job(api.engine, api.settings, "expire")["wallets"] == 5
     assert batches == ["large", "small", "large", "large", "large"]
     for shop, expired_amount in ((large, 40), (small, 10)):
         assert shop.rows("ledger_lots", "sum(remaining), sum(expired)") == [(0, expired_amount)]
