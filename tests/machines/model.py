@@ -141,7 +141,9 @@ class Model:
             if claim.pair == pair and transaction.n < claim.n:
                 claim.amount = max(Decimal(0), claim.amount - expired_amounts[claim.key])
                 part = min(claim.amount, arrived)
-                self.take(pair, part, first=claim.key, then=[lot.n for lot in lots])
+                taken_pieces = self.take(pair, part, first=claim.key, then=[lot.n for lot in lots])
+                others = [piece for piece in taken_pieces if piece.origin != claim.key]
+                self.substitutes[claim.key] += [Record(**{**vars(piece), "unit": self.unit}) for piece in others]
                 debt = min(claim.amount - part, repaid_amount)  # Points that have repaid debt become debt again.
                 arrived, repaid_amount, claim.amount = (
                     arrived - part,

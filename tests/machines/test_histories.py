@@ -75,6 +75,28 @@ def test_expired_points_that_a_capture_releases_and_its_revert_returns_expire_at
     assert expiries(client) == [(4,), (6,)]
 
 
+def test_points_that_a_reverted_mint_takes_later_return_for_its_own_expired_points(client):
+    points = client.account(point_tracking_enabled=True, is_revolving=False)
+    (ana,) = client.wallets(1)
+    first = client.mint(points, ana, 20, expiration_date=client.now + timedelta(days=31))
+    second = client.mint(points, ana, 10, expiration_date=client.now + timedelta(days=5))
+    hold = client.burn(points, ana, 10, manual=True)
+    # The hold has the points of the second mint, so its revert takes 10 of the first.
+    client.revert(second)
+    client.now += timedelta(days=31)
+    third = client.mint(points, ana, 10)
+    burn = client.burn(points, ana, 1)
+    # Takes 9 points of the third mint, and the last one when the burn is reverted.
+    client.revert(first, burn_available=True)
+    client.revert(third, burn_available=True)
+    client.revert(burn)
+    # The 10 points of the hold have expired; the 10 of the third mint return in their place, and its revert takes them.
+    client.revert(hold)
+    assert client.balance(points, ana).current_balance == 0
+    assert client.issued_amounts(points) == {points: 40 - 3 * 10}
+    assert expiries(client) == [(10,)]
+
+
 def test_an_expiry_cannot_be_reverted(client):
     points = client.account(point_tracking_enabled=True)
     (ana,) = client.wallets(1)

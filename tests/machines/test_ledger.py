@@ -35,6 +35,7 @@ from tests.machines.model import NEVER, PENDING, REVERTED, SETTLED, Model, Recor
 
 WALLETS, ACCOUNTS = 3, 2
 STEPS_BETWEEN_VERIFICATIONS = 12
+STEPS_BETWEEN_ISSUED_AMOUNTS = 4
 
 # A number, or for a debit also all available points, half of them, or ten more than are available.
 amounts = st.sampled_from(
@@ -59,7 +60,7 @@ rules = st.builds(
         ]
     ),
     revolving=st.sampled_from([True, True, False]),
-    overdraft=st.sampled_from([0, 0, 40, 25]),
+    overdraft=st.sampled_from([0, 40, 25]),
     cap=st.sampled_from([None, None, 130]),
     decimals=st.sampled_from([0, 1, 6]),
 ).map(lambda values: SimpleNamespace(**{**values, "overdraft": values["overdraft"] if values["revolving"] else 0}))
@@ -185,6 +186,9 @@ class Ledger(RuleBasedStateMachine):
                 (1, 10, 5 if account_rules.tracked else None),
             )
         ]
+        # Holds to settle.
+        hold = {**defaults, "kind": "burn", "manual": True, "amount": Decimal(10), "expires": None}
+        several += [({**hold, "account": n, "source": wallet}, None) for n in range(ACCOUNTS) for wallet in (0, 1)]
         self.each_for_itself(several)
 
     @rule(request=requests)
@@ -285,7 +289,7 @@ class Ledger(RuleBasedStateMachine):
             self.wait_for_an_expiry(early=False)
 
     @precondition(lambda self: any(rules.overdraft for rules in self.model.rules.values()))
-    @rule(source=wallets, which=recent, expired_first=rarely, repaid=st.booleans())
+    @rule(source=wallets, which=recent, expired_first=rarely, repaid=st.sampled_from([True, True, False]))
     def owe(self, source, which, expired_first, repaid):
         """Burn ten points more than are available, so that the wallet gets into debt."""
         if expired_first:
@@ -357,14 +361,14 @@ class Ledger(RuleBasedStateMachine):
                 self.effects["refuse on a closed account"] += self.post_movement({**request, **on_it}) is not None
 
     @invariant()
-    def balances_and_supplies_equal_the_model(self):
+    def balances_equal_the_model(self):
         expected_views = {pair: self.expected_view(*pair) for pair in product(self.wallets, self.accounts)}
         # A wallet without a balance in an account.
         empty_views = dict.fromkeys(expected_views, Figures())
         views = {pair: view_figures(view) for pair, view in self.client.balances(self.wallets).items()}
         assert empty_views | views == expected_views
-        issued_amounts = dict.fromkeys(self.accounts, 0) | self.client.issued_amounts(*self.accounts)
-        assert issued_amounts == {account: self.model.issued_amount(account) for account in self.accounts}
+        if self.steps % STEPS_BETWEEN_ISSUED_AMOUNTS == 0:
+            self.issued_amounts_equal_the_model()
         expired_sum = sum(self.model.expired.values())
         self.effects["expire"] += expired_sum != self.expired
         self.expired = expired_sum
@@ -372,8 +376,13 @@ class Ledger(RuleBasedStateMachine):
         if self.steps % STEPS_BETWEEN_VERIFICATIONS == 0:
             assert self.client.verify() == []
 
+    def issued_amounts_equal_the_model(self):
+        issued_amounts = dict.fromkeys(self.accounts, 0) | self.client.issued_amounts(*self.accounts)
+        assert issued_amounts == {account: self.model.issued_amount(account) for account in self.accounts}
+
     def teardown(self):
         if self.model is not None:
+            self.issued_amounts_equal_the_model()
             assert self.client.verify() == []
             # Undoing takes as long as the history, so it is done in about half of the examples.
             if self.requests % 2:
@@ -390,7 +399,8 @@ class Ledger(RuleBasedStateMachine):
             before = active_keys
             for key in shuffled.sample(active_keys, len(active_keys)):
                 self.post_movement({"kind": "revert", "key": key, "overdraft": False, "available": True})
-        self.balances_and_supplies_equal_the_model()
+        self.balances_equal_the_model()
+        self.issued_amounts_equal_the_model()
         if not active_keys:
             for pair in product(self.wallets, self.accounts):
                 view = self.expected_view(*pair)
@@ -545,7 +555,7 @@ def few_lots_at_first(monkeypatch):
 
 
 def test_the_ledger_after_random_steps_equals_the_model(engine):
-    run(engine, max_examples=80, stateful_step_count=25, derandomize=True)
+    run(engine, max_examples=45, stateful_step_count=25, derandomize=True)
 
 
 @pytest.mark.stress
