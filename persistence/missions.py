@@ -8,7 +8,7 @@ from sqlalchemy import Connection, or_
 
 from domain.missions.progress import Progress
 from domain.missions.records import Mission, MissionTracking
-from domain.missions.state import MemberMission, MissionChanges, MissionProgress, Period
+from domain.missions.state import MissionChanges, MissionProgress, PeriodKey, ProgressKey
 from domain.problems import NameTaken
 from domain.scalars import is_key
 from persistence.connections import defer, fetch_rows
@@ -73,7 +73,7 @@ def find_all_named(db: Connection, organization_id: int, names: Collection[str])
 
 def find_progress_of_members(
     db: Connection, organization_id: int, member_ids: Collection[int], mission_ids: Collection[int]
-) -> dict[MemberMission, MissionProgress]:
+) -> dict[ProgressKey, MissionProgress]:
     """The progress of members in missions, by member id and mission id; missions without counts are left out."""
     rows = fetch_rows(db, _PROGRESS, (organization_id, list(member_ids), list(mission_ids)))
     return {
@@ -87,7 +87,7 @@ def find_achieved_in_periods(
     organization_id: int,
     member_ids: Collection[int],
     periods: Mapping[tuple[int, date], tuple[datetime, datetime]],
-) -> dict[Period, int]:
+) -> dict[PeriodKey, int]:
     """How often members achieved missions in periods.
 
     `periods` has the start and the end of each, by mission id and first day. The result is by member id, mission id and

@@ -9,10 +9,10 @@ from domain.calendar import period_start, zone_named
 from domain.missions.progress import MAX_ACHIEVEMENTS, Advance, Progress
 from domain.missions.records import Mission, MissionBalance, MissionTracking, Reward
 
-MemberMission = tuple[int, int]
+ProgressKey = tuple[int, int]
 """A member's id and a mission's id."""
 
-Period = tuple[int, int, date]
+PeriodKey = tuple[int, int, date]
 """A member's id, a mission's id, and the first day of a period."""
 
 
@@ -44,11 +44,11 @@ class MissionProgress:
 class MissionChanges:
     """Changes to be stored; `reversals` has, by the id of a tracking, the id of the event that reversed it."""
 
-    progress_of_members: Mapping[MemberMission, MissionProgress]
+    progress_of_members: Mapping[ProgressKey, MissionProgress]
     trackings: tuple[MissionTracking, ...]
     reversals: Mapping[int, int]
     # Missions of members with a reversed achievement: an earlier achievement may now be the last one.
-    reversed_achievements: frozenset[MemberMission]
+    reversed_achievements: frozenset[ProgressKey]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +76,17 @@ class MissionProgressState:
     """
 
     def __init__(
-        self, progress_of_members: Mapping[MemberMission, MissionProgress], achievement_counts: Mapping[Period, int]
+        self, progress_of_members: Mapping[ProgressKey, MissionProgress], achievement_counts: Mapping[PeriodKey, int]
     ) -> None:
         self._progress = dict(progress_of_members)
         self._achievement_counts = dict(achievement_counts)
         # The changes that are not stored yet: `take_changes` returns them, and begins again without changes.
-        self._changed_missions: set[MemberMission] = set()
+        self._changed_missions: set[ProgressKey] = set()
         self._trackings: list[MissionTracking] = []
         # By the id of a reversed tracking: the id of the event that reversed it.
         self._reversal_event_ids: dict[int, int] = {}
         # Missions of members with a reversed achievement.
-        self._reversed_achievements: set[MemberMission] = set()
+        self._reversed_achievements: set[ProgressKey] = set()
         # All trackings that this unit of work has reversed; `take_changes` keeps them.
         self._reversed_tracking_ids: set[int] = set()
 
@@ -119,7 +119,7 @@ class MissionProgressState:
 
     def count(self, mission: Mission, amount: int, cause: ProgressCause) -> Advance:
         """Count up to `amount` for the member, as the limits allow; only a positive count leaves a tracking."""
-        member_mission = (cause.member_id, mission.mission_id)
+        progress_key = (cause.member_id, mission.mission_id)
         before = self.progress(cause.member_id, mission)
         advance = before.progress.advance(amount, self.remaining_achievements(cause.member_id, mission, cause.at))
         if not advance.counted:
@@ -129,35 +129,35 @@ class MissionProgressState:
             if before.last_achieved_at is None or before.last_achieved_at <= cause.at:
                 after = replace(after, last_counter=mission.goal_count, last_achieved_at=cause.at)
             self._count_period(mission, cause.member_id, cause.at, advance.achieved)
-        self._progress[member_mission] = after
-        self._changed_missions.add(member_mission)
+        self._progress[progress_key] = after
+        self._changed_missions.add(progress_key)
         self._trackings.append(_tracking(mission, advance, cause))
         return advance
 
     def import_progress(self, mission: Mission, progress: Progress, cause: ProgressCause) -> None:
         """Set the member's progress to the progress in another system; no rewards are paid for it."""
-        member_mission = (cause.member_id, mission.mission_id)
-        before = self._progress.get(member_mission) or MissionProgress(Progress(mission.goal_count))
+        progress_key = (cause.member_id, mission.mission_id)
+        before = self._progress.get(progress_key) or MissionProgress(Progress(mission.goal_count))
         if before.progress == progress:
             return
         count_change = progress.counted - before.progress.counted
         achieved = progress.times_achieved - before.progress.times_achieved
-        self._progress[member_mission] = replace(before, progress=progress)
-        self._changed_missions.add(member_mission)
+        self._progress[progress_key] = replace(before, progress=progress)
+        self._changed_missions.add(progress_key)
         tracking = _tracking(mission, Advance(before.progress, progress, count_change, achieved), cause)
         self._trackings.append(replace(tracking, is_imported=True))
 
     def reverse(self, tracking: MissionTracking, mission: Mission, by_event_id: int) -> Advance:
         """Reverse the counts of an event, because of the event `by_event_id`."""
-        member_mission = (tracking.member_id, tracking.mission_id)
+        progress_key = (tracking.member_id, tracking.mission_id)
         before = self.progress(tracking.member_id, mission)
         after = before.progress.after_reversal(tracking.counted, tracking.achieved, tracking.goal_count)
-        self._progress[member_mission] = replace(before, progress=after)
-        self._changed_missions.add(member_mission)
+        self._progress[progress_key] = replace(before, progress=after)
+        self._changed_missions.add(progress_key)
         self._reversal_event_ids[tracking.mission_tracking_id] = by_event_id
         self._reversed_tracking_ids.add(tracking.mission_tracking_id)
         if tracking.achieved:
-            self._reversed_achievements.add(member_mission)
+            self._reversed_achievements.add(progress_key)
             self._count_period(mission, tracking.member_id, tracking.happened_at, -tracking.achieved)
         return Advance(before.progress, after, -tracking.counted, -tracking.achieved)
 
@@ -173,7 +173,7 @@ class MissionProgressState:
         """Return the changes since the last call, which count as stored from now on."""
         changes = MissionChanges(
             progress_of_members={
-                member_mission: self._progress[member_mission] for member_mission in sorted(self._changed_missions)
+                progress_key: self._progress[progress_key] for progress_key in sorted(self._changed_missions)
             },
             trackings=tuple(self._trackings),
             reversals=self._reversal_event_ids,
@@ -190,7 +190,7 @@ class MissionProgressState:
             self._achievement_counts[period] = self._achievement_counts.get(period, 0) + achieved
 
 
-def _period(member_id: int, mission: Mission, kind: str, at: datetime) -> Period:
+def _period(member_id: int, mission: Mission, kind: str, at: datetime) -> PeriodKey:
     """The key of a count of achievements: member, mission and the first day of the period."""
     return member_id, mission.mission_id, period_start(kind, at, zone_named(mission.timezone))
 

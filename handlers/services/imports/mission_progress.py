@@ -7,7 +7,7 @@ from domain.imports.records import CREATE
 from domain.members import Member
 from domain.missions.progress import MAX_ACHIEVEMENTS, Progress
 from domain.missions.records import Mission
-from domain.missions.state import MemberMission, MissionProgress, MissionProgressState, ProgressCause
+from domain.missions.state import MissionProgress, MissionProgressState, ProgressCause, ProgressKey
 from handlers.services.imports.reading import ImportStep, RecordsByName
 from handlers.services.imports.rows import ImportRow
 from handlers.services.unit_of_work.unit import UnitOfWork
@@ -52,7 +52,7 @@ def import_mission_progress(step: ImportStep) -> None:
     progress_rows = step.read(read)
     member_ids = {progress_row.member.member_id for progress_row in progress_rows}
     mission_ids = {progress_row.mission.mission_id for progress_row in progress_rows}
-    stored_progress: Mapping[MemberMission, MissionProgress] = {}
+    stored_progress: Mapping[ProgressKey, MissionProgress] = {}
     if progress_rows:
         stored_progress = missions.find_progress_of_members(call.db, organization_id, member_ids, mission_ids)
     state = MissionProgressState(stored_progress, achievement_counts={})
