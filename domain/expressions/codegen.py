@@ -71,7 +71,15 @@ def generate(analysis: Analysis, environment: Environment) -> Compiled:
 
 
 def _lambda(names: tuple[str, ...], body: ast.expr) -> ast.Lambda:
-    arguments = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+    arguments = ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg(name) for name in names],
+        vararg=None,
+        kwonlyargs=[],
+        kw_defaults=[],
+        kwarg=None,
+        defaults=[],
+    )
     return ast.Lambda(arguments, body)
 
 
@@ -168,11 +176,12 @@ class _Generator:
         conditions = [] if node.condition is None else [self.condition(node.condition, inner)]
         if node.function == "map":
             body = self.expression(node.body, inner)
-            return ast.ListComp(body, [ast.comprehension(element, values, conditions, 0)])
+            return ast.ListComp(body, [ast.comprehension(element, values, conditions, is_async=0)])
         body = self.condition(node.body, inner)
         if node.function == "filter":
-            return ast.ListComp(_name(_local(node.variable)), [ast.comprehension(element, values, [body], 0)])
-        conditions_of_items = ast.GeneratorExp(body, [ast.comprehension(element, values, [], 0)])
+            loop = ast.comprehension(element, values, [body], is_async=0)
+            return ast.ListComp(_name(_local(node.variable)), [loop])
+        conditions_of_items = ast.GeneratorExp(body, [ast.comprehension(element, values, [], is_async=0)])
         function = {"all": all, "exists": any, "exists_one": exactly_one}[node.function]
         return self.call_of(function, conditions_of_items)
 

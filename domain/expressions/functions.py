@@ -37,7 +37,7 @@ class Overload:
 
     `variadic` repeats the last parameter; `charges_size` charges for the size of the first argument; a `metered`
     function gets the budget as its first argument and charges its own cost. `validators`, by position, check constant
-    arguments before anything runs.
+    arguments before anything runs. `classes` has for each parameter the Python classes of the values that it accepts.
     """
 
     parameters: tuple[Type, ...]

@@ -78,8 +78,10 @@ class _Writer:
             self.write(part, required_parens=1 if precedence_of(part) < required_precedence else 0)
             for part, required_precedence in parts_with_precedence(node)
         )
-        result: dict[str, Any] = {"kind": _KINDS[type(node)]}
-        for name in _NODES[result["kind"]][1]:
+        kind = _KINDS[type(node)]
+        _, fields = _NODES[kind]
+        result: dict[str, Any] = {"kind": kind}
+        for name in fields:
             value = getattr(node, name)
             if value is not None:
                 result[name] = _field_of(value, written_parts)

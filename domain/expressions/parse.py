@@ -49,6 +49,7 @@ def parse(text: str) -> Node:
     except UnexpectedInput as error:
         raise ExpressionError([_syntax_fault(error, text)]) from None
     # `integer` accepts 2^63 because a minus may precede it, which makes it -2^63; without a minus it is refused here.
+    # The texts are 2^63 in decimal and in hexadecimal digits.
     if "9223372036854775808" in text or "8" + "0" * 15 in text:
         for part in all_nodes(node):
             if isinstance(part, Constant) and part.type == "int" and part.value == 2**63:
