@@ -76,9 +76,9 @@ class CompiledAudience:
         """True until the audience expires."""
         return self.expires_at is None or at < self.expires_at
 
-    def has(self, member: Member, lists: Collection[int]) -> bool:
-        """True if the member is in the audience; `lists` are the ids of the audiences that list the member."""
-        return self.audience_id in lists if self.matches is None else self.matches(member)
+    def has(self, member: Member, list_ids: Collection[int]) -> bool:
+        """True if the member is in the audience; `list_ids` are the ids of the audiences that list the member."""
+        return self.audience_id in list_ids if self.matches is None else self.matches(member)
 
 
 def compile_audience(audience: Audience) -> CompiledAudience | None:

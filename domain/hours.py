@@ -73,19 +73,19 @@ def hours_faults(schedule: Mapping[str, Any] | None, *, has_days_of_week: bool) 
 
 def _window_faults(windows: list[Mapping[str, Any]]) -> Iterator[FieldFault]:
     """The faults of empty and of overlapping windows; Sunday's windows may overlap Monday's."""
-    sorted_windows: list[tuple[Window, int]] = []
+    numbered_windows: list[tuple[Window, int]] = []
     for position, window in enumerate(windows):
         if window["from"] == window["to"]:
             detail = f"from is {window['from']}, the same as to; a whole day is from 00:00 to 24:00"
             yield FieldFault(detail, pointer=f"{_pointer(position)}/from")
         else:
-            sorted_windows.append((_window(window), position))
-    sorted_windows.sort()
-    if len(sorted_windows) > 1:
+            numbered_windows.append((_window(window), position))
+    numbered_windows.sort()
+    if len(numbered_windows) > 1:
         # The first window of the next week follows the last one of this week.
-        first_window, first_position = sorted_windows[0]
-        sorted_windows.append((Window(*(minute + MINUTES_OF_WEEK for minute in first_window)), first_position))
-    for (earlier, position), (later, later_position) in pairwise(sorted_windows):
+        first_window, first_position = numbered_windows[0]
+        numbered_windows.append((Window(*(minute + MINUTES_OF_WEEK for minute in first_window)), first_position))
+    for (earlier, position), (later, later_position) in pairwise(numbered_windows):
         if earlier.end > later.begin:
             texts = [_window_text(windows[index]) for index in (position, later_position)]
             yield FieldFault(

@@ -195,14 +195,14 @@ class OrderHistory:
         self._dates = dates
 
     def before(
-        self, member_id: int, at: datetime, others: Iterable[Order] = (), own_order_id: int | None = None
+        self, member_id: int, at: datetime, other_orders: Iterable[Order] = (), own_order_id: int | None = None
     ) -> EarlierOrders:
-        """The member's orders before `at`, including those of `others`, but without the order `own_order_id`."""
+        """The member's orders before `at`, except `own_order_id`; `other_orders` are orders that `dates` leave out."""
         dates = self._dates.get(member_id, ())
         count = bisect_left(dates, at)
         other_dates = [
             order.happened_at
-            for order in others
+            for order in other_orders
             if order.member_id == member_id and order.order_id != own_order_id and order.status not in UNDONE
         ]
         other_dates = [moment for moment in other_dates if moment < at]

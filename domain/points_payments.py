@@ -110,21 +110,21 @@ def new_payment(
     if points is None:
         assert value is not None
         refuse_too_many_digits(value, policy.currency, order_total)
-        tender = PointsAndValue(policy.points_for(value), value)
+        payment = PointsAndValue(policy.points_for(value), value)
     else:
-        tender = PointsAndValue(points, policy.value_of(points))
-    if Fraction(tender.points) % Fraction(policy.multiple_of):
-        raise PointsNotMultiple(f"{tender.points} points are not a multiple of {policy.multiple_of}.")
-    if not policy.is_enough(tender.points):
+        payment = PointsAndValue(points, policy.value_of(points))
+    if Fraction(payment.points) % Fraction(policy.multiple_of):
+        raise PointsNotMultiple(f"{payment.points} points are not a multiple of {policy.multiple_of}.")
+    if not policy.is_enough(payment.points):
         raise PaymentBelowMinimum(
-            f"{tender.points} points are worth {tender.value}; a payment is at least {policy.min_points} points."
+            f"{payment.points} points are worth {payment.value}; a payment is at least {policy.min_points} points."
         )
-    if Fraction(tender.value) > Fraction(order_total) * Fraction(policy.max_share):
+    if Fraction(payment.value) > Fraction(order_total) * Fraction(policy.max_share):
         maximum = policy.max_value(order_total)
         raise PaymentExceedsShare(
-            f"{tender.points} points are worth {tender.value}; points may pay {maximum} of the order."
+            f"{payment.points} points are worth {payment.value}; points may pay {maximum} of the order."
         )
-    return tender
+    return payment
 
 
 def refuse_empty_payment(points: Decimal | None, value: Decimal | None) -> None:

@@ -64,7 +64,7 @@ class ReferralProgram:
     available_after: str | None
     available_rounding: str
     available_on: Mapping[str, Any] | None
-    # An IANA name; None is the zone of the organization.
+    # An IANA name; None means the zone of the organization.
     timezone: str | None
     external_key: str | None
     created_at: datetime
@@ -290,7 +290,7 @@ class ReferralUsageState:
         max_per_pair = program.max_redeems_per_referred_member_per_code or 1
         uses_of_pair = self.use_counts_by_pair.get((code.referral_code_id, referred_member_id), 0)
         uses_of_referrer = self.use_counts_by_referrer.get((program.referral_program_id, code.member_id), 0)
-        for name, maximum, uses, counted_uses in (
+        for name, maximum, uses, description in (
             ("maxRedeemsPerReferredMemberPerCode", max_per_pair, uses_of_pair, "uses of the code by the member"),
             ("maxPerCode", program.max_per_code, code.total_usages, "uses of the code"),
             (
@@ -301,7 +301,7 @@ class ReferralUsageState:
             ),
         ):
             if uses >= maximum:
-                raise ReferralLimitReached(f"{name} is {maximum}; {counted_uses} so far: {uses}.", limit=name)
+                raise ReferralLimitReached(f"{name} is {maximum}; {description} so far: {uses}.", limit=name)
 
     def add(self, use: CodeUse) -> None:
         """Count a use."""

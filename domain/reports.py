@@ -67,7 +67,8 @@ def cover(begin: datetime, end: datetime, levels: Mapping[int, float]) -> Cover:
     first, last = ceiling(begin, QUARTER_HOUR), floor(end, QUARTER_HOUR)
     if first is None or first > last:
         return Cover(begin, end, spans=(), pieces=(Piece(begin, end),) if begin < end else ())
-    pieces = tuple(Piece(a, b) for a, b in ((begin, first), (last, end)) if a < b)
+    ends = Piece(begin, first), Piece(last, end)
+    pieces = tuple(piece for piece in ends if piece.begin < piece.end)
     return Cover(begin, end, _cheapest_cover(first, last, tuple(levels.items())).spans, pieces)
 
 

@@ -315,7 +315,10 @@ CampaignAction = tuple[CompiledCampaign, CompiledAction]
 
 
 class Turn(NamedTuple):
-    """The actions of a stacking group, or a single action, evaluated together. With a `contest` they compete."""
+    """Actions that are evaluated together: those of a stacking group, or a single one.
+
+    `contest` is the group if its actions compete, else None.
+    """
 
     actions: tuple[CampaignAction, ...]
     contest: Stacking | None = None
@@ -337,13 +340,13 @@ class EvaluationPlan:
         """The plan of these campaigns."""
         all_campaigns = tuple(campaigns)
         # A turn is for exclusive campaigns or for others, and for a group of actions, or one action by its id.
-        members_by_turn: dict[tuple[bool, Stacking | int], list[CampaignAction]] = {}
+        actions_by_turn: dict[tuple[bool, Stacking | int], list[CampaignAction]] = {}
         actions = [(campaign, action) for campaign in all_campaigns for action in campaign.actions]
         for campaign, action in sorted(actions, key=_order_of_evaluation):
             stacking = action.stacking
             group = stacking if stacking is not None and stacking.shares_turn else action.record.action_id
-            members_by_turn.setdefault((campaign.record.exclusive, group), []).append((campaign, action))
-        turns = [Turn(tuple(members), _contest_of(group)) for (_, group), members in members_by_turn.items()]
+            actions_by_turn.setdefault((campaign.record.exclusive, group), []).append((campaign, action))
+        turns = [Turn(tuple(turn_actions), _contest_of(group)) for (_, group), turn_actions in actions_by_turn.items()]
         return cls(all_campaigns, tuple(turns))
 
 

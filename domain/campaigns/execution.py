@@ -291,7 +291,8 @@ class EffectRunner:
         self, campaign: CompiledCampaign, action: CompiledAction, computed_effects: Sequence[ComputedEffect]
     ) -> Bid:
         """Execute the effects of an action that have a worth, undo them, and return what they gave after limits."""
-        session, points, counters = self._session.savepoint(), self._points.savepoint(), self._limit_budget.savepoint()
+        session_savepoint, points_savepoint = self._session.savepoint(), self._points.savepoint()
+        limits_savepoint = self._limit_budget.savepoint()
         # A limit that cuts a discount changes its parameters.
         effects = [replace(effect, params=dict(effect.params)) for effect in computed_effects]
 
@@ -310,9 +311,9 @@ class EffectRunner:
         bid = self._run_and_undo(execute) if has_coupons else execute()
         self._is_trying = False
         self._give_back([discount for discount in bid.discounts if discount is not None])
-        self._session.rollback_to(session)
-        self._points.rollback_to(points)
-        self._limit_budget.rollback_to(counters)
+        self._session.rollback_to(session_savepoint)
+        self._points.rollback_to(points_savepoint)
+        self._limit_budget.rollback_to(limits_savepoint)
         return bid
 
 

@@ -169,6 +169,7 @@ class PointEffects:
     ) -> EffectResult:
         """Extend the expiry of all lots of the balance by a transaction of 0; skip an empty balance."""
         extension = Extension(params["until"], params["months"])
+        # The first fault, if any.
         for _, detail in extension.faults():
             raise BadParameter(f"{detail}.")
         if not self._session.holding(wallet_id, account.ledger_account_id).available:
@@ -264,6 +265,7 @@ def _availability(params: Mapping[str, Any]) -> Availability | None:
     # All terms that the effect names can be null or `none`.
     if not terms.term_names:
         return None
+    # The first fault, if any.
     for _, detail in terms.faults():
         raise BadParameter(f"{detail}.")
     return terms

@@ -76,7 +76,7 @@ def named_keys(
         inner, inner_key_variables = hidden, key_variables
         if isinstance(node, Macro) and part is not node.target:
             inner = hidden | {node.variable}
-            inner_key_variables = {name: keyed for name, keyed in key_variables.items() if name != node.variable}
+            inner_key_variables = {name: variable for name, variable in key_variables.items() if name != node.variable}
             iterated_variable = _variable_with_keys(node.target, hidden)
             if iterated_variable is not None:
                 inner_key_variables[node.variable] = iterated_variable

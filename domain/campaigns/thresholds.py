@@ -68,15 +68,15 @@ def _traced_conjuncts(trace: Trace | Mapping[str, Any]) -> Iterable[Mapping[str,
 
 def _threshold(part: Node, variable: str) -> TotalThreshold | None:
     """The threshold of a comparison of the total with a literal; None for other parts of a rule."""
-    for sign, side, literal in _readings(part):
+    for sign, side, literal in _in_both_orders(part):
         is_total = isinstance(side, Select) and side.field == "total" and _is_named(side.target, variable)
         if is_total and sign in (">=", ">") and isinstance(literal, Constant) and literal.type in ("int", "decimal"):
             return TotalThreshold(Decimal(str(literal.value)), is_strict=sign == ">")
     return None
 
 
-def _readings(part: Node) -> Iterator[tuple[str, Node, Node]]:
-    """Yield a comparison twice, as (sign, left, right), also with the sides swapped; yield nothing for other parts."""
+def _in_both_orders(part: Node) -> Iterator[tuple[str, Node, Node]]:
+    """Yield a comparison as (sign, left, right), and again with its sides swapped; yield nothing for other parts."""
     if isinstance(part, FunctionCall) and is_operator(part) and len(part.args) == 2:
         left, right = part.args
         yield part.function, left, right

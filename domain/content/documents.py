@@ -106,13 +106,15 @@ def _attrs_faults(collection: ContentCollection, attrs: Mapping[str, Any], attrs
 
 def is_deeper(value: Any, levels: int) -> bool:
     """True for a JSON value that is nested deeper than this number of levels."""
-    level = [value]
+    nodes = [value]
     for _ in range(levels):
-        containers = [node for node in level if isinstance(node, dict | list)]
-        level = [child for node in containers for child in (node.values() if isinstance(node, dict) else node)]
-        if not level:
+        containers = [node for node in nodes if isinstance(node, dict | list)]
+        nodes = []
+        for container in containers:
+            nodes += container.values() if isinstance(container, dict) else container
+        if not nodes:
             return False
-    return any(isinstance(node, dict | list) for node in level)
+    return any(isinstance(node, dict | list) for node in nodes)
 
 
 def coupon_book_key_of(attrs: Mapping[str, Any]) -> str | None:

@@ -216,13 +216,14 @@ class CouponService:
         lot = None if command.from_stock else self._find_lot(member, book, command, count)
         if lot is None and command.auto_assign:
             # Points in the details are for the whole call, and only the use charges them.
-            new_details = UsageDetails(
+            assignment_details = UsageDetails(
                 description=details.description,
                 tags=details.tags,
                 loyalty_event_id=details.loyalty_event_id,
                 points_override=None if details.points_override is None and details.pending_burn_id is None else ZERO,
             )
-            usage = self.assign(member, book, Assignment(coupon=command.coupon, occasion=command.occasion), new_details)
+            assignment = Assignment(coupon=command.coupon, occasion=command.occasion)
+            usage = self.assign(member, book, assignment, assignment_details)
             # It is the lot of this assignment, even if the member has others.
             lot = self._lot_of(usage)
         if lot is None:

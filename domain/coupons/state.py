@@ -85,6 +85,7 @@ class CouponState(UndoableState):
         # The ids of lots, as keys of a dictionary, which keeps their order.
         self._lots_of_book: dict[Place, dict[int, None]] = {}
         self._lots_of_coupon: dict[Place, dict[int, None]] = {}
+        # By book: the ids of the codes that were fetched as free, and the position in them of the next code to assign.
         self._free_ids: dict[int, list[int]] = {}
         self._next_free_position: dict[int, int] = {}
         self._supply = supply

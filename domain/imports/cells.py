@@ -308,9 +308,9 @@ def _of_json(name: str, read: CellReader, value: Any) -> Any:
     if read in (_number, _whole_number):
         if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
             raise RowFault(f"{name} is not a number.", name)
-        is_read = isinstance(value, int) or (isinstance(value, Decimal) and read is _number)
+        is_valid = isinstance(value, int) or (isinstance(value, Decimal) and read is _number)
         try:
-            return value if is_read else read(str(value))
+            return value if is_valid else read(str(value))
         except ValueError as error:
             raise RowFault(f"{name} {error}.", name) from None
     json_types, words = _FORMS[read]

@@ -10,7 +10,7 @@ from domain.ledger.lots import LotUse, order_of_expiry
 
 @dataclass(frozen=True, slots=True)
 class Clawback:
-    """The `uses` of lots by a stored revert or return, which took the points of an earlier transaction from a wallet.
+    """The `uses` of lots by a revert or return, which took the points of an earlier transaction from a wallet.
 
     That transaction had created the lots `own_lot_ids`. Other lots gave points in place of its spent points.
     """
@@ -23,10 +23,13 @@ class Clawback:
 def exchange_uses(
     returned_uses: Iterable[LotUse], clawbacks: Iterable[Clawback]
 ) -> tuple[tuple[LotUse, ...], list[Clawback]]:
-    """Let clawbacks take points that return to their own lots, so that the other lots get their points back.
+    """Let clawbacks take the returned points of their own lots, so that other lots get their points back.
+
+    Example: the 10 points of a mint were spent. Then the mint was reverted, which took 10 points of another lot. Now
+    the 10 spent points return. The revert of the mint takes these instead, and the other lot gets its points back.
 
     The last clawback is exchanged first, and in it the use of the lot that expires last. Returns the uses that return
-    then, and the changed clawbacks. The time grows with the number of uses.
+    to lots instead of `returned_uses`, and the changed clawbacks. The time grows with the number of uses.
     """
     latest_first = sorted(clawbacks, key=lambda clawback: clawback.ledger_transaction_id, reverse=True)
     exchanges_by_lot: dict[int, list[_Exchange]] = {}
@@ -63,15 +66,15 @@ class _Exchange:
 
         Returns the uses of the other lots that this undoes.
         """
-        returned_amount, exchanged_uses = returned_use.amount, []
-        while returned_amount and self.other_uses:
+        remaining_amount, exchanged_uses = returned_use.amount, []
+        while remaining_amount and self.other_uses:
             last_use = self.other_uses.pop()
-            amount = min(last_use.amount, returned_amount)
+            amount = min(last_use.amount, remaining_amount)
             if last_use.amount > amount:
                 self.other_uses.append(replace(last_use, amount=last_use.amount - amount))
             exchanged_uses.append(replace(last_use, amount=amount))
-            returned_amount -= amount
-        self.own_uses.append(replace(returned_use, amount=returned_use.amount - returned_amount))
+            remaining_amount -= amount
+        self.own_uses.append(replace(returned_use, amount=returned_use.amount - remaining_amount))
         return exchanged_uses
 
     def result(self) -> Clawback:

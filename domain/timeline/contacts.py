@@ -26,8 +26,8 @@ class ProfileFact:
 
     def row(self) -> TimelineRow:
         """The row of the entry: the names of the fields, without their values, which only the audit log has."""
-        first_names, more = sorted(self.fields)[:_MAX_FIELDS_NAMED], len(self.fields) - _MAX_FIELDS_NAMED
-        field_list = ", ".join(first_names) + (f" and {more} more" if more > 0 else "")
+        shown_fields, more = sorted(self.fields)[:_MAX_FIELDS_NAMED], len(self.fields) - _MAX_FIELDS_NAMED
+        field_list = ", ".join(shown_fields) + (f" and {more} more" if more > 0 else "")
         if self.operation_id == "eraseMember":
             text = "The member's personal data was erased"
         elif self.operation_id in _CHANGES:

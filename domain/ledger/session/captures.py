@@ -96,7 +96,7 @@ class CaptureSession(Returns):
             account, transaction, released_amount, uses.released, available_before, cause, capture
         )
         # Points that reach the other wallet may have expired during the hold.
-        self._expire_arrived(capture, self.at)
+        self._expire_on_arrival(capture, self.at)
         return capture
 
     def _settled_uses(self, transaction: StoredTransaction, amount: Decimal) -> SettledUses:
@@ -149,7 +149,7 @@ class CaptureSession(Returns):
                 expires_at=expiry,
             )
         )
-        self._expire_arrived(capture, max(moment, expiry or moment))
+        self._expire_on_arrival(capture, max(moment, expiry or moment))
         return capture
 
     def _policy_expiry(
@@ -166,7 +166,7 @@ class CaptureSession(Returns):
     def _expiry_of_stored_mint(
         self, mint: StoredTransaction, account: LedgerAccount, available_at: datetime | None = None
     ) -> datetime | None:
-        """When the points of a mint that was not settled at once expire by the account's own rules; None is never."""
+        """When points of a mint that was not settled at once expire by the account's own rules; None means never."""
         earned_at = mint.external_event_date or self.at
         return self._expiry_of_mint(account, mint.credited_wallet_id, earned_at, available_at, mint.created_at)
 
@@ -220,8 +220,8 @@ class CaptureSession(Returns):
             )
         return entries if amount else (), tuple(moves)
 
-    def _expire_arrived(self, capture: Capture, moment: datetime) -> None:
-        """Expire the lots of a capture that had expired by the time they reached the wallet."""
+    def _expire_on_arrival(self, capture: Capture, moment: datetime) -> None:
+        """Burn, as of `moment`, the points of a capture that had expired by the time they reached the wallet."""
         amount = sum((expired_on_arrival(move, self.at) for move in capture.lot_moves), ZERO)
         if amount:
             self.expire_arrived(capture, amount, moment)
