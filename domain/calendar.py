@@ -63,7 +63,7 @@ def is_zone(name: str) -> bool:
 
 @cache
 def zone_named(name: str | None) -> tzinfo:
-    """The zone with this IANA name; None is UTC."""
+    """The zone with this IANA name; None means UTC."""
     return UTC if name in (None, "UTC") else ZoneInfo(name)
 
 

@@ -33,7 +33,8 @@ class EventNotCancellable(Conflict, title="The event cannot be cancelled"):
 class RevertedTransaction:
     """The reversed `amount` of one transaction of an event, of which `overdraft` went into debt.
 
-    `missing` could not be reverted, since it was spent.
+    `missing` could not be reverted, since it was spent. `is_release`: the transaction was pending, so only its
+    reservation ended.
     """
 
     stored: StoredTransaction

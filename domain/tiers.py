@@ -64,7 +64,7 @@ class TierSchedule:
     def held_tier_of(self, points: Points, at: datetime, floor: TierFloor | None = None) -> HeldTier | None:
         """The member's tier by points, or the `floor` if that is higher; it expires when it changes merely by time.
 
-        None is no tier. A floor that has ended, or whose tier is not active any more, does not count.
+        None means no tier. A floor that has ended, or whose tier is not active any more, does not count.
         """
         if floor is not None and (floor.has_ended(at) or self.step_of(floor.loyalty_tier_id) is None):
             floor = None
@@ -114,7 +114,7 @@ def _rank(step: TierStep) -> tuple[Decimal, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class TierFloor:
-    """A tier below which a member does not fall until `expires_at`; None is for ever."""
+    """A tier below which a member does not fall until `expires_at`; None means for ever."""
 
     loyalty_tier_id: int
     expires_at: datetime | None = None
@@ -201,7 +201,7 @@ class TierHold:
 
 @dataclass(frozen=True, slots=True)
 class TierMove:
-    """A member's change of tier in a program, from `previous` to `tier`; None is no tier."""
+    """A member's change of tier in a program, from `previous` to `tier`; None means no tier."""
 
     member_id: int
     schedule: TierSchedule

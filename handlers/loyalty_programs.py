@@ -97,7 +97,7 @@ def _check_and_complete(call: Call, body: ProgramProperties) -> ProgramPropertie
 
 
 def _refuse_default_tier(call: Call, program: LoyaltyProgram, loyalty_tier_id: int | None) -> None:
-    """Refuse a default tier that is not in the program, or inactive; None is no default tier, which is allowed."""
+    """Refuse a default tier that is not in the program, or inactive; None means no default tier, which is allowed."""
     if loyalty_tier_id is None:
         return
     tier = references.tier_of_program(call, program, loyalty_tier_id)

@@ -137,7 +137,7 @@ def find_heads(
 ) -> dict[str, list[Head]]:
     """The next rows of each source in `positions`, newest first, at most `limit` of each, with one statement.
 
-    The next rows of a source have ids below its position; None is the position before the newest row. With
+    The next rows of a source have ids below its position; None means the position before the newest row. With
     `created_from` or `created_to`, one more statement finds the range of ids in which these rows are.
     """
     heads: dict[str, list[Head]] = {name: [] for name in positions}

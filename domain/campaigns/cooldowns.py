@@ -67,7 +67,7 @@ def span_around(moments: Iterable[datetime], cooldowns: Iterable[Duration]) -> t
 
 
 def faults_of_cooldown(text: str | None) -> list[FieldFault]:
-    """The faults of the cooldown of a campaign, a duration such as `P1D`; None is no cooldown."""
+    """The faults of the cooldown of a campaign, a duration such as `P1D`; None means no cooldown."""
     if text is None:
         return []
     try:

@@ -58,7 +58,7 @@ class CounterKey:
 
 
 def location_key(code: str | None) -> str:
-    """The `location` of a counter of the location with this code; None is for orders without a location."""
+    """The `location` of a counter of the location with this code; None means orders without a location."""
     return _LOCATION_PREFIX + (code or "")
 
 

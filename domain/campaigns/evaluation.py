@@ -385,7 +385,7 @@ class Evaluator:
         why: Reason | None,
         trace: Mapping[str, Any] | None = None,
     ) -> None:
-        """In a dry run, report that an action applies, or `why` it does not; `action` None is the whole campaign."""
+        """In a dry run, report that an action applies, or `why` it does not; `action` None means the whole campaign."""
         if self._explaining:
             self._evaluation.explanations.append(
                 Explanation(campaign=campaign.record, action=action, applied=why is None, reason=why, trace=trace)

@@ -29,7 +29,7 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of a range filter; `minimum` and `maximum` are included, `before` is not, and None is no bound."""
+    """The bounds of a range filter; `minimum` and `maximum` are included, `before` is not, and None means no bound."""
 
     field: str
     type: str

@@ -234,7 +234,7 @@ class CodePattern:
 
 
 def pattern_of(document: Mapping[str, Any] | None) -> CodePattern:
-    """The pattern of a book; None is the default one."""
+    """The pattern of a book; None means the default one."""
     return CodePattern(**(document or {}))
 
 

@@ -17,7 +17,7 @@ ONE = Decimal(1)
 class Assignment:
     """Command to assign `amount` of `coupon`, or of the next coupon of the book if it is None.
 
-    The assignment becomes a lot that expires at `expires_at` (None is never). `order_total` is the total of the order
+    The assignment becomes a lot that expires at `expires_at`; None means never. `order_total` is the total of the order
     that the coupon is for, if it is known, and `occasion` the occasion of the event that causes the assignment. A value
     coupon has its whole value, unless `remaining_value` is set.
     """

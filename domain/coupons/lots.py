@@ -140,7 +140,11 @@ def last_expiry(lots: Collection[CouponLot]) -> datetime | None:
 
 
 def next_lot_data(lots: Collection[CouponLot], member_coupon: MemberCoupon) -> dict[str, Any]:
-    """The final expiry of a personal coupon, and the data of the lot that is used next; expired lots come last."""
+    """The fields that a code of one member copies from its lots: the last expiry, and attributes of the next lot.
+
+    The next lot is the one to be used next; expired lots come last. Without lots, these are the fields of
+    `member_coupon`.
+    """
     if lots:
         next_lot = min(lots, key=lambda lot: (lot.has_expired(member_coupon.updated_at), order_of_use(lot)))
         return {"expired_at": last_expiry(lots), "custom_attributes": next_lot.custom_attributes}

@@ -106,6 +106,7 @@ TYPE_VALUES = {
 }
 TYPE_NAMES = {name: TYPE_VALUES[name] for name in TYPE_VALUES if name not in ("timestamp", "duration")}
 TYPE_NAMES["double"] = TYPE_VALUES["decimal"]
+"""The names of types that expressions can use as values, as in `type(x) == int`; `double` is CEL's name of decimal."""
 
 _NAMES: dict[type, str] = {
     type(None): "null",
@@ -159,7 +160,7 @@ def accepts(parameter: Type, value: object) -> bool:
 
 
 def plain_classes(kind: Type | None) -> frozenset[type]:
-    """The classes of values of the type, without lists and maps; None is any type."""
+    """The classes of values of the type, without lists and maps; None means any type."""
     return classes_of(DYN if kind is None else kind) - {list, dict}
 
 

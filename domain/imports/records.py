@@ -40,8 +40,8 @@ class ImportJob:
     """An import: what it reads, how, and its progress.
 
     `header` are the columns of a CSV file. `next_byte` is where the next row begins in the unpacked file, and
-    `next_line` its line; `bytes_read` counts bytes of the uploaded file. `crashes` counts the steps that are under way
-    or whose worker died, until the import has read `careful_until` rows.
+    `next_line` its line; `bytes_read` counts bytes of the uploaded file. `crashes` counts the steps whose worker died,
+    and a step under way. It is 0 again once `careful_until` rows are read, among them the rows at which workers died.
     """
 
     organization_id: int

@@ -55,7 +55,7 @@ class Allocator:
         for lot in self._lots.values():
             self._ids_by_pair.setdefault((lot.wallet_id, lot.ledger_account_id), set()).add(lot.ledger_lot_id)
         self._new_ids = count(FIRST_NEW_LOT)
-        # Clawbacks of this unit of work, by their transactions, of each balance.
+        # By balance (wallet and account): the clawbacks of this unit of work, by transaction id.
         self._clawbacks: dict[tuple[int, int], dict[int, Clawback]] = {}
         self.allocation = Allocation()
 
@@ -94,12 +94,13 @@ class Allocator:
         for use in uses:
             self._change_remaining(use.ledger_lot_id, -use.amount, use.amount if move.is_expiry else ZERO)
             self._add_use(ledger_transaction_id, use)
-        if move.first_transaction_id is not None and not move.is_expiry:
+        is_clawback = move.first_transaction_id is not None and not move.is_expiry
+        if is_clawback:
             self._note_clawback(ledger_transaction_id, move, uses)
         return uses
 
     def _note_clawback(self, ledger_transaction_id: int, move: TakeLots, uses: tuple[LotUse, ...]) -> None:
-        """Record that a move has clawed back points of the mint `first_transaction_id`, taking them from these lots."""
+        """Record that a move has clawed back points of `first_transaction_id`, by taking these amounts from lots."""
         pair = (move.wallet_id, move.ledger_account_id)
         own_lot_ids = frozenset(
             lot_id
@@ -140,7 +141,7 @@ class Allocator:
             self._add_lot(ledger_transaction_id, lot)
 
     def _restore(self, ledger_transaction_id: int, move: RestoreLots) -> None:
-        """Apply a revert, the transaction `ledger_transaction_id`, of a transaction that used lots."""
+        """Apply a revert, whose id is `ledger_transaction_id`, to the lots that the reverted transaction has used."""
         for use in (*move.returned_uses, *move.spent_uses):
             self._change_remaining(use.ledger_lot_id, ZERO, -use.amount if move.reverts_expiry else ZERO)
         returned_lot_ids = frozenset(use.ledger_lot_id for use in move.returned_uses)
@@ -163,9 +164,9 @@ class Allocator:
             )
 
     def _return(self, pair: tuple[int, int], uses: Iterable[LotUse], unexchanged_lot_ids: Collection[int]) -> None:
-        """Return amounts to lots; exchange them with the clawbacks of this unit of work first.
+        """Return amounts to lots, after exchanging them with the clawbacks of this unit of work (see `exchange_uses`).
 
-        The lots `unexchanged_lot_ids` get their own amounts back, without an exchange.
+        The lots `unexchanged_lot_ids` get their own amounts back: points that have expired are not clawed back.
         """
         clawbacks = self._clawbacks.get(pair, {})
         returned_uses = [use for use in uses if use.ledger_lot_id in unexchanged_lot_ids]

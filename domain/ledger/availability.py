@@ -137,6 +137,7 @@ class Availability:
     def faults(self) -> Iterator[tuple[str, str]]:
         """Contradictions between the terms, each with the name of a field on the wire."""
         if self.at is not None:
+            # The first term is availableAt itself.
             for name in self.term_names[1:]:
                 yield name, f"{name} and availableAt exclude each other: send one of them"
         if self.rounding == DAY and self.after is None and self.on is None:
@@ -165,7 +166,7 @@ def available_after_event(awaited: Mapping[str, Any], event_at: datetime, zone: 
 
 
 def awaited_event(awaited: Mapping[str, Any]) -> dict[str, Any]:
-    """The event of a request or of stored terms with all its fields, as `availableOn` of a request."""
+    """`availableOn` on the wire, from a request or from stored terms; `cancelAfter` is None if it was not sent."""
     return {"eventTypes": awaited["eventTypes"], "cancelAfter": awaited.get("cancelAfter")}
 
 
@@ -201,7 +202,7 @@ def _faults_of_event(event: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _faults_of_duration(name: str, text: str | None) -> Iterator[tuple[str, str]]:
-    """The fault of a text that is not a duration, or one that is too long, with its field's name; none for None."""
+    """A fault if the field `name` has a text that is no duration, or is longer than MAX_WAIT; None has no fault."""
     if text is None:
         return
     try:

@@ -23,7 +23,7 @@ class NextExpiry:
 
 @dataclass(frozen=True, slots=True)
 class MonthOfExpiry:
-    """The amount whose last moment is in a month, such as `2026-03`."""
+    """The amount that expires in a month, such as `2026-03`; a month includes its end, but not its beginning."""
 
     month: str
     amount: Decimal

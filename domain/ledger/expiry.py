@@ -39,8 +39,7 @@ class ExpiryCalendar:
     def start_of_unit(self, moment: datetime, rounding: str) -> datetime:
         """The start of the calendar unit `rounding` that contains `moment`; without rounding, `moment` itself.
 
-        Expiries are rounded to the end of their unit. Those of earlier units, which end before this start, are over by
-        `moment`.
+        Expiries are rounded to the end of their unit, so at `moment` only those of earlier units have passed.
         """
         if rounding == NO_ROUNDING:
             return moment
@@ -98,7 +97,7 @@ class IdlePolicy:
     def of(
         cls, policies: Iterable[Mapping[str, Any]], calendar: ExpiryCalendar, since: datetime | None = None
     ) -> "IdlePolicy | None":
-        """The policy of this kind among the policies of an account, set at `since`; None if it has none."""
+        """The idle policy among the policies of an account, which were set at `since`; None if there is none."""
         for policy in policies:
             if policy["expirationType"] == LAST_TRANSACTION:
                 return cls(calendar, int(policy["period"]), since=since)
@@ -108,7 +107,7 @@ class IdlePolicy:
         return None
 
     def end(self, last_transaction_date: datetime | None, last_activity_date: datetime | None) -> datetime | None:
-        """When a balance with these dates expires; None is never. Without an activity, the last transaction counts."""
+        """When a balance with these dates expires; None means never. Without activity, the last transaction counts."""
         last = last_transaction_date
         if self.activities is not None and last_activity_date is not None:
             last = last_activity_date
@@ -149,8 +148,8 @@ class IdlePolicy:
         """The start of the idle period after a movement that is no activity; None if no period has begun.
 
         Such a movement does not prolong a period. If no activity is recorded, the period began with the last
-        transaction before the movement, but only if the balance `has_points` that could expire. If points arrive at
-        `arrived_at`, a period begins then if the balance had expired by then, or if no other period has begun.
+        transaction before the movement, but only if the balance `has_points` that could expire. Points that arrive at
+        `arrived_at` begin a period if the balance has expired by then, or if no period has begun yet.
         """
         if not self.activities:
             return last_activity_date

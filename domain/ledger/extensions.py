@@ -51,7 +51,7 @@ class Extension:
 class ExtendLots(ChangeExpiry):
     """The lots of a balance expire later, except lots that never expire or have expired at `at`.
 
-    `end` is when the whole balance expires by an idle policy, None is never. `only_lot_ids` None is all lots.
+    `end` is when the whole balance expires by an idle policy, None means never. `only_lot_ids` None means all lots.
     """
 
     extension: Extension

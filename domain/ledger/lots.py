@@ -11,7 +11,7 @@ ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class Lot:
-    """A lot of a wallet; `expires_at` None is never. `expired` is the part of `amount` that has expired.
+    """A lot of a wallet; `expires_at` None means never. `expired` is the part of `amount` that has expired.
 
     If the whole balance expires because it is idle, the lot is kept until `kept_until`.
     """
@@ -63,10 +63,10 @@ class NewLot:
 
 @dataclass(frozen=True, slots=True)
 class TakeLots:
-    """Take `amount` from lots: of `first_transaction_id` first, then of `preferred_lot_ids`, then by expiry.
+    """Take `amount` from lots: first from those of `first_transaction_id`, then of `preferred_lot_ids`, then by expiry.
 
-    If there are `exact_uses`, exactly these are taken. `from_newest_lot`: only from the newest lot of the wallet.
-    `is_expiry`: the amount expires.
+    `first_transaction_id` is the transaction whose points are clawed back or, with `is_expiry`, expire. If there are
+    `exact_uses`, exactly these are taken. `from_newest_lot`: only from the newest lot of the wallet.
     """
 
     wallet_id: int
@@ -209,7 +209,7 @@ def end_of_lot(
 ) -> datetime | None:
     """When a lot expires: at its own date `expires_at`, or before it when the idle balance expires at `end`.
 
-    The lot is kept until `kept_until`, if that is later than `end`. None is never.
+    The lot is kept until `kept_until`, if that is later than `end`. None means never.
     """
     if end is None:
         return expires_at
@@ -228,7 +228,7 @@ def unexpired_balance(
 ) -> Decimal:
     """The unexpired part of a stored balance at `now`; `expired_lots` is the sum of expiries that are not posted yet.
 
-    `end` is when the whole balance without the `kept_lots` expires by an idle policy, None is never. Amounts
+    `end` is when the whole balance without the `kept_lots` expires by an idle policy, None means never. Amounts
     held by pending transactions (`pending_debit`) do not expire, unless the hold has ended.
     """
     if end is not None and end <= now:

@@ -43,7 +43,10 @@ class NoticeSchedule:
         return cls(account.expiry_calendar(zone).zone, tuple(document["daysBefore"]), at)
 
     def due(self, after: datetime, until: datetime) -> list[Notice]:
-        """The notices due in the period, in order; of each day of expiry that is not past, only the last notice."""
+        """The notices due later than `after` and up to `until`, in order.
+
+        Of several notices of a day of expiry, only the last; none of a day that is past at `until`.
+        """
         first, last = (local_time(moment, self.zone).date() for moment in (after, until))
         notices: dict[date, Notice] = {}
         for number in range((last - first).days + 1):
@@ -85,7 +88,7 @@ class NoticeSchedule:
 
 
 def complete_notices(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings in stored form, with the default of the time that `points_expiring` may leave out."""
+    """The settings in stored form: `points_expiring` gets the default time if it leaves the time out."""
     document = settings.get("points_expiring")
     return {**settings} if document is None else {**settings, "points_expiring": {"at": DEFAULT_TIME, **document}}
 

@@ -93,7 +93,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One leg of a transaction: `wallet_id` None is the account's issuance; the amounts of all legs add up to zero."""
+    """A leg of a transaction: `wallet_id` None means the account's issuance; the amounts of all legs add up to zero."""
 
     wallet_id: int | None
     amount: Decimal
@@ -107,10 +107,10 @@ class Posting:
 
     `is_extension`: a mint of 0 that extends the expiry of lots. `is_partial`: it reverts a part of `reverts`, which
     keeps its status. `pending_expires_at`: the expiry of the value of a pending mint, if it is not the account's own
-    policy. `part_of`: the step that it belongs to, such as the expiry of points that a revert returned. `held_until`:
-    when the hold of a pending transaction ends, if it ends by time. `ends_hold`: it is the release of such a hold.
-    `qualifying`: the points of a mint that count as earned, None for the whole amount. A mint with a `wait` is not
-    available yet; `policy_expires_at` is its expiry by the account's policy.
+    policy. `part_of`: the step that caused it, such as the revert that returned the points of this expiry.
+    `held_until`: when the hold of a pending transaction ends, if it ends by time. `ends_hold`: it is the release of
+    such a hold. `qualifying`: the points of a mint that count as earned, None for the whole amount. A mint with a
+    `wait` is not available yet; `policy_expires_at` is its expiry by the account's policy.
     """
 
     account: LedgerAccount

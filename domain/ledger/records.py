@@ -45,10 +45,10 @@ class Ledger:
 class LedgerAccount:
     """A unit of value such as points; `decimals` is how many fraction digits an amount may have.
 
-    `timezone` is the zone of all dates of expiry; None is the zone of the organization. `tier_expirations` replace
+    `timezone` is the zone of all dates of expiry; None means the zone of the organization. `tier_expirations` replace
     `expires_in_months` for members of tiers. An activity that is at most `late_activity_days` late reverts
     the expiry of an idle balance, and points that a revert returns to an expired lot live for
-    `restored_expiry_days`. `points_expiring` are notices of points that will expire; None is the setting of the
+    `restored_expiry_days`. `points_expiring` are notices of points that will expire; None means the setting of the
     organization.
     """
 
@@ -96,7 +96,7 @@ class LedgerAccount:
         return ExpiryCalendar(account_zone, self.expiry_year_start_month)
 
     def months_to_expiry(self, tier_keys: Collection[str]) -> int | None:
-        """After how many months points of a member of these tiers expire: the longest of the tiers; None is never.
+        """After how many months points of a member of these tiers expire: the longest of the tiers; None means never.
 
         A member of no tier in `tier_expirations` has the months of the account.
         """
@@ -115,7 +115,7 @@ class LedgerAccount:
         return IdlePolicy.of(self.expiration_policies, self.expiry_calendar(zone), self.idle_policy_since)
 
     def end_of_idle_balance(self, balance: HasLastDates, zone: tzinfo) -> datetime | None:
-        """When a whole balance expires by the idle policy; None is never."""
+        """When a whole balance expires by the idle policy; None means never."""
         policy = self.idle_policy(zone)
         return None if policy is None else policy.end(balance.last_transaction_date, balance.last_activity_date)
 
@@ -251,7 +251,7 @@ def fraction_fault(field: str, amount: Decimal | None, decimals: int) -> FieldFa
 
 @dataclass(frozen=True, slots=True)
 class HoldState:
-    """The state of the transaction that holds the points; `ended_at` is when it was settled or released.
+    """The state of the transaction that holds the points; `ended_at` is when a hold that is not pending has ended.
 
     `returned` is the part of `amount` that was given back, and `fiat_returned` its value in money; `returned_at` is
     when points were last given back.

@@ -14,12 +14,12 @@ class UnknownLedgerAccount(NotFound, title="The ledger account does not exist"):
 
 
 def unknown_ledger(ledger_id: int | None) -> str:
-    """The detail of UnknownLedger; None is the default ledger."""
+    """The detail of UnknownLedger; None means the default ledger."""
     return "The organization has no default ledger." if ledger_id is None else f"There is no ledger {ledger_id}."
 
 
 def unknown_account(ledger_id: int | None, ledger_account_id: int | None) -> str:
-    """The detail of UnknownLedgerAccount; None is the default ledger or account."""
+    """The detail of UnknownLedgerAccount; None means the default ledger or account."""
     ledger = "The default ledger" if ledger_id is None else f"The ledger {ledger_id}"
     return f"{ledger} has no " + ("default account." if ledger_account_id is None else f"account {ledger_account_id}.")
 

@@ -29,7 +29,8 @@ MAX_ACHIEVEMENTS = 9_000_000_000
 class Progress:
     """The total count `counted`, of which each achievement needs `goal`, and the number of rewarded achievements.
 
-    After the goal was lowered, `counted` is negative if achievements lack more reversed counts than they need now.
+    `counted` is negative if counts of achievements were reversed, the goal was lowered since, and more counts were
+    reversed than the achievements need now.
     """
 
     goal: int
@@ -57,8 +58,8 @@ class Progress:
     def towards(self, goal: int) -> Progress:
         """The same progress after a change of the goal.
 
-        Achieved goals remain achieved, and lack as many reversed counts as before. The counts since then count towards
-        the new goal, but at most up to one less than it, so that only an event can reach it.
+        Achievements remain, and if counts of them were reversed, as many are missing as before. The counts since the
+        last achievement count towards the new goal, but at most up to one less, so that only an event can reach it.
         """
         if goal == self.goal:
             return self
@@ -81,8 +82,8 @@ class Progress:
         """The progress after the reversal of an event that counted towards `goal`, the goal of that time.
 
         The achievements do not fall below zero, nor does the count without achievements. If the reversal undoes an
-        achievement, the other counts of this achievement, `goal` less those of the event, remain without one. If the
-        present goal is another one, they count as after `towards`.
+        achievement, the other counts of this achievement, `goal` less those of the event, are kept as counts since the
+        previous achievement. If the present goal is another one, these are limited as in `towards`.
         """
         times_achieved = max(0, self.times_achieved - achieved)
         count_since = self._since_achievement + (self.times_achieved - times_achieved) * goal - reversed_count
@@ -93,9 +94,10 @@ class Progress:
         return replace(self, counted=times_achieved * self.goal + count_since, times_achieved=times_achieved)
 
     def with_positive_count(self) -> Progress:
-        """The same progress, towards the present goal or a higher one, with a positive count.
+        """The same progress in stored form: after any achievement `counted` is positive, as reports need it.
 
-        A higher goal is needed if achievements were reversed so far that they lack all counts that they need.
+        If all counts of the achievements were reversed, the goal is raised, as each achievement adds it to `counted`.
+        Later, `towards` restores the present goal.
         """
         if self.counted > 0 or not self.times_achieved:
             return self

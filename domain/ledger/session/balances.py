@@ -145,7 +145,7 @@ class Balances(UndoableState, ABC):
         """Revert the expiries of an idle balance that an activity at a moment would have prevented."""
 
     def _record_movement(self, account: LedgerAccount, wallet_id: int, activity: str, details: Details) -> bool:
-        """Record a movement that is an activity; keep the idle period for another one. Return whether it is one."""
+        """Record a movement as an activity and return True, or keep the idle period and return False if it is none."""
         is_activity = details.counts_as_activity and activity in _activities_of(account, self.zone)
         if is_activity:
             self.record_activity(account, wallet_id, activity, details.external_event_date or self.at)
@@ -168,11 +168,11 @@ class Balances(UndoableState, ABC):
                 self.put(self._holdings, pair, replace(balance, last_activity_date=begin))
 
     def _end_of_idle_balance(self, account: LedgerAccount, wallet_id: int) -> datetime | None:
-        """When the balance expires by the account's idle policy; None is never."""
+        """When the balance expires by the account's idle policy; None means never."""
         return account.end_of_idle_balance(self.holding(wallet_id, account.ledger_account_id), self.zone)
 
     def _end_of_use(self, account: LedgerAccount, wallet_id: int, use: LotUse) -> datetime | None:
-        """When points of a lot expire: at its own date, or before it with the idle balance; None is never."""
+        """When points of a lot expire: at its own date, or before it with the idle balance; None means never."""
         return end_of_lot(use.expires_at, self._end_of_idle_balance(account, wallet_id), use.kept_until)
 
     def _unreserve(

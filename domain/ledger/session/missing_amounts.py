@@ -99,7 +99,7 @@ class MissingAmounts(Movements):
         return self._missing.get(transaction.ledger_transaction_id, transaction.missing)
 
     def parts_of(self, step: Posting | Capture) -> list[Posting]:
-        """The reverts, in part, of mints that clawed back points which `step`, a revert or capture, had returned."""
+        """The partial reverts of mints that clawed back points when `step`, a revert or capture, returned them."""
         parts = (posting for posting in self.steps if isinstance(posting, Posting) and posting.reverts is not None)
         return [part for part in parts if part.part_of is step]
 
@@ -110,8 +110,8 @@ class MissingAmounts(Movements):
 
         The new `qualifying` is for the captured amount and for the amount that partial reverts released before the
         capture; the share of the released amount is recorded as not earned. The rest of the mint does not qualify.
-        Nothing changes and nothing is counted if `qualifying` is None, because the whole amount qualifies, or if
-        nothing is captured.
+        If `qualifying` is None, the whole amount qualifies, which the caller counts. If nothing is captured, nothing
+        counts.
         """
         if transaction.qualifying is None or not amount:
             return transaction.qualifying
@@ -130,7 +130,10 @@ class MissingAmounts(Movements):
         return qualifying
 
     def _unearn(self, transaction: StoredTransaction, account: LedgerAccount, unearned_amount: Decimal) -> bool:
-        """Count this amount of a settled mint's qualifying points as not earned; return True if it has increased."""
+        """Raise to this amount how many qualifying points of a settled mint do not count as earned.
+
+        Returns True if they were fewer before; else nothing changes.
+        """
         if transaction.qualifying is None:
             # The amount of the mint no longer contains what was released while it was pending.
             unearned_amount -= self.released_of(transaction)

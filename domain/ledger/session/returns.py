@@ -160,6 +160,7 @@ class Returns(MissingAmounts):
 
     def expect_late_activity(self, expiries: Iterable[StoredTransaction] = ()) -> None:
         """Note the expiries of idle balances that late activities may revert: stored `expiries` and new ones."""
+        # An expiry that is part of a mint or a capture is of points that arrived too late, not of an idle balance.
         new_expiries = (
             step
             for step in self.steps
@@ -167,6 +168,7 @@ class Returns(MissingAmounts):
         )
         for expiry in (*expiries, *map(self._as_stored, new_expiries)):
             moment = expiry.external_event_date
+            # An idle balance expires before the dates of its lots.
             if moment is not None and any(use.expires_at is None or use.expires_at > moment for use in expiry.uses):
                 pair = (expiry.debited_wallet_id, expiry.ledger_account_id)
                 self._idle_expiries.setdefault(pair, []).append(expiry)

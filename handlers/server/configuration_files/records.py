@@ -71,7 +71,7 @@ class ConfigurationRecords:
         return records
 
     def _parents(self, kind: Kind) -> list[StoredRecord | None]:
-        """The records that have lists of a kind; None is the organization."""
+        """The records that have lists of a kind; None means the organization."""
         if kind.parent is None:
             return [None]
         return [stored_record for ref, stored_record in self.by_ref.items() if ref.kind == kind.parent]

@@ -59,7 +59,7 @@ def timeline_of(db: Connection, member: Member, query: TimelineQuery) -> Timelin
     Pages after the first one contain no rows that were added after the first one was read.
     """
     source_names = [name for name, source in SOURCES.items() if not query.kinds or source.kind in query.kinds]
-    # None is the position before the newest row. Sources without further rows are not read.
+    # None means the position before the newest row. Sources without further rows are not read.
     positions = {name: None if query.positions is None else query.positions.get(name, 0) for name in source_names}
     positions = {name: position for name, position in positions.items() if position != 0}
     heads = timeline.find_heads(db, member, positions, query.limit + 1, query.created_from, query.created_to)
