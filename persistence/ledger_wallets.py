@@ -19,7 +19,7 @@ from sqlalchemy import (
 from domain.calendar import instant_of, zone_named
 from domain.ledger.expiry import ExpiryCalendar, IdlePolicy
 from domain.ledger.lots import ArrivedMint, KeptLots, unexpired_balance
-from domain.ledger.postings import Earning, Pair
+from domain.ledger.postings import BalanceKey, Earning
 from domain.ledger.records import MINT, PENDING, SETTLED, LedgerAccount, Wallet
 from domain.ledger.views import NextAvailable, WalletView
 from persistence.balance_columns import HOLDINGS, IN_ORDER, IS_RELEVANT, VIEW_COLUMNS
@@ -87,13 +87,13 @@ GROUP BY 1, 2, 3, 5 ORDER BY 1, 2, 3, 5
 
 def find_earnings(
     db: Connection, organization_id: int, wallet_ids: Collection[int], since: Mapping[int, datetime]
-) -> dict[Pair, tuple[Earning, ...]]:
+) -> dict[BalanceKey, tuple[Earning, ...]]:
     """The earnings of wallets by wallet and account; `since` has for each account the moment from which they are read.
 
     Reverted mints are left out. Earlier earnings are included if points that waited need them.
     """
     rows = [{"ledger_account_id": account_id, "since": moment} for account_id, moment in since.items()]
-    earnings: dict[Pair, list[Earning]] = {}
+    earnings: dict[BalanceKey, list[Earning]] = {}
     parameters = {"organization_id": organization_id, "wallet_ids": list(wallet_ids), "rows": as_json(rows)}
     for wallet_id, account_id, moment, amount, released_at in fetch_rows(db, _EARNINGS, parameters):
         earnings.setdefault((wallet_id, account_id), []).append(Earning(moment, amount, released_at))

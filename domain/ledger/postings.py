@@ -237,6 +237,7 @@ class Confirmation(NamedTuple):
 
 
 Step = Posting | Capture
+"""One change by a session: a transaction that it posts, or a stored one that it captures."""
 
 
 def temporary_id(position: int) -> int:
@@ -249,5 +250,5 @@ def position_of(temporary_id: int) -> int:
     return -1 - temporary_id
 
 
-Pair = tuple[int, int]
-"""A wallet's id and a ledger account's id."""
+BalanceKey = tuple[int, int]
+"""The key of a balance: a wallet's id and a ledger account's id."""

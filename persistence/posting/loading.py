@@ -11,7 +11,7 @@ from domain.calendar import instant_text, zone_named
 from domain.idempotency import ResultsByKey
 from domain.imports.export_keys import BALANCE_PATTERN
 from domain.ledger.lots import LotUse
-from domain.ledger.postings import Capture, Holding, Pair, StoredTransaction
+from domain.ledger.postings import BalanceKey, Capture, Holding, StoredTransaction
 from domain.ledger.records import MINT, PENDING, REVERT, SETTLED, LedgerAccount, Wallet
 from domain.ledger.session import LedgerSession
 from domain.organizations import Organization
@@ -206,7 +206,7 @@ def open_session(
     moment = (organization_id, at)
     rows = fetch_rows(db, _HOLDINGS, (*moment, *moment, *moment, organization_id, wallets, organization_id))
     version = rows[0][0] if rows else None
-    holdings: dict[Pair, Holding] = {}
+    holdings: dict[BalanceKey, Holding] = {}
     have_expired = are_due = False
     for _, wallet_id, account_id, *values, has_expired, is_due in rows:
         if wallet_id is not None:
@@ -288,8 +288,8 @@ class _IdleBalances:
     def __init__(self, session: LedgerSession) -> None:
         self._session = session
         # The mints of a balance that became available after its last idle time.
-        self._arrived: dict[Pair, list[Capture]] = {}
-        self._idle_times: dict[Pair, list[IdleTime]] = {}
+        self._arrived: dict[BalanceKey, list[Capture]] = {}
+        self._idle_times: dict[BalanceKey, list[IdleTime]] = {}
 
     def make_available(self, transaction: StoredTransaction, account: LedgerAccount) -> None:
         """Make a mint available, as a movement of its balance; if the balance had expired before, expire it first."""
@@ -298,8 +298,8 @@ class _IdleBalances:
         self._arrived.setdefault(pair, []).append(self._session.make_available(transaction, account))
 
     def find_idle_times(
-        self, pairs: Iterable[Pair], accounts: Mapping[int, LedgerAccount]
-    ) -> dict[Pair, list[IdleTime]]:
+        self, pairs: Iterable[BalanceKey], accounts: Mapping[int, LedgerAccount]
+    ) -> dict[BalanceKey, list[IdleTime]]:
         """Find the times in which stored balances had expired by inactivity, the earliest of each balance first."""
         for wallet_id, account_id in pairs:
             account = accounts.get(account_id)
@@ -307,7 +307,7 @@ class _IdleBalances:
                 self._expire_idle((wallet_id, account_id), account, self._session.at)
         return self._idle_times
 
-    def _expire_idle(self, pair: Pair, account: LedgerAccount, until: datetime) -> None:
+    def _expire_idle(self, pair: BalanceKey, account: LedgerAccount, until: datetime) -> None:
         """Record that a balance was idle from its expiry to `until`; expire the mints that had arrived before.
 
         Does nothing if the balance had not expired by `until`.
@@ -347,7 +347,7 @@ def _expire(
     organization_id: int,
     session: LedgerSession,
     wallets: list[int],
-    idle_times: Mapping[Pair, Sequence[IdleTime]],
+    idle_times: Mapping[BalanceKey, Sequence[IdleTime]],
     accounts: Mapping[int, LedgerAccount],
     limit: int | None,
 ) -> None:
@@ -364,7 +364,7 @@ def _expire(
         expired.setdefault((wallet_id, account_id, moment), {})[lot_id] = LotUse(lot_id, remaining, moment)
     if len(expired_lots) == limit:
         # There may be more expired lots, whose points are left out of the balances without a transaction.
-        burned: dict[Pair, Decimal] = {}
+        burned: dict[BalanceKey, Decimal] = {}
         for wallet_id, account_id, _, remaining, _ in expired_lots:
             burned[wallet_id, account_id] = burned.get((wallet_id, account_id), Decimal(0)) + remaining
         for wallet_id, account_id, amount in fetch_rows(db, _EXPIRED_AMOUNTS, of_wallets):

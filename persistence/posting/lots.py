@@ -19,7 +19,7 @@ from domain.ledger.lots import (
     SettleLots,
     TakeLots,
 )
-from domain.ledger.postings import Pair, Step
+from domain.ledger.postings import BalanceKey, Step
 from persistence.connections import defer, fetch_rows
 from persistence.prepared_statements import Prepared
 from persistence.rows import Statement, additions, as_json, change_all, recordset_of, reserve_ids, update_by_id
@@ -68,7 +68,7 @@ def write_lots(
     organization_id: int,
     steps: Sequence[tuple[int, Step]],
     at: datetime,
-    partly_expired: Collection[Pair] = (),
+    partly_expired: Collection[BalanceKey] = (),
 ) -> list[Statement]:
     """Determine the lots that the steps create and use, step by step, and write the changes of stored lots.
 
@@ -135,7 +135,7 @@ def _allocate(
     db: Connection,
     organization_id: int,
     moves: Sequence[tuple[int, LotMove]],
-    expired_at: Mapping[Pair, datetime],
+    expired_at: Mapping[BalanceKey, datetime],
 ) -> Allocation:
     """Apply the moves of transactions to their lots; see `_spendable_lots` for `expired_at`."""
     moves_of_lots = [move for _, move in moves if not isinstance(move, NewLot)]
@@ -175,12 +175,12 @@ def _write_uses(
 
 
 def _lots_for(
-    db: Connection, organization_id: int, moves: Sequence[LotMove], expired_at: Mapping[Pair, datetime]
+    db: Connection, organization_id: int, moves: Sequence[LotMove], expired_at: Mapping[BalanceKey, datetime]
 ) -> list[Lot]:
     """The stored lots that the moves may change: enough spendable lots of each balance, and lots that moves name."""
     if not moves:
         return []
-    amounts: dict[Pair, Decimal] = {}
+    amounts: dict[BalanceKey, Decimal] = {}
     lot_ids: set[int] = set()
     first_transaction_ids: set[int] = set()
     for move in moves:
@@ -207,14 +207,17 @@ def _lots_for(
 
 
 def _spendable_lots(
-    db: Connection, organization_id: int, amounts: Mapping[Pair, Decimal], expired_at: Mapping[Pair, datetime]
+    db: Connection,
+    organization_id: int,
+    amounts: Mapping[BalanceKey, Decimal],
+    expired_at: Mapping[BalanceKey, datetime],
 ) -> list[Lot]:
     """The first spendable lots of each balance, enough to cover its amount, or all its lots if they do not cover it.
 
     Balances whose lots do not cover the amount are read again, with eight times as many lots. Of balances in
     `expired_at`, lots that have expired at this moment are left out.
     """
-    by_pair: dict[Pair, list[Lot]] = {}
+    by_pair: dict[BalanceKey, list[Lot]] = {}
     uncovered_amounts, limit = dict(amounts), _FIRST_LIMIT
     while uncovered_amounts:
         by_pair.update({pair: [] for pair in uncovered_amounts})
@@ -233,6 +236,6 @@ def _spendable_lots(
     return [lot for lots in by_pair.values() for lot in lots]
 
 
-def as_pairs(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
+def as_pairs(pairs: Iterable[BalanceKey]) -> list[dict[str, Any]]:
     """Pairs of wallet and account as rows for a statement."""
     return [{"wallet_id": wallet_id, "ledger_account_id": account_id} for wallet_id, account_id in pairs]

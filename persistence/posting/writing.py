@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from domain.ledger.availability import ORDER
-from domain.ledger.postings import Capture, Holding, Pair, Posting, Step, position_of
+from domain.ledger.postings import BalanceKey, Capture, Holding, Posting, Step, position_of
 from domain.ledger.records import PENDING, REVERTED, SETTLED
 from domain.ledger.session import LedgerSession
 from domain.retries import StartOver
@@ -296,7 +296,9 @@ def _stored_id(transaction_id: int, ids: Sequence[int]) -> int:
     return transaction_id if transaction_id > 0 else ids[position_of(transaction_id)]
 
 
-def _balance_rows(organization_id: int, holdings: Iterable[tuple[Pair, Holding]], at: datetime) -> list[dict[str, Any]]:
+def _balance_rows(
+    organization_id: int, holdings: Iterable[tuple[BalanceKey, Holding]], at: datetime
+) -> list[dict[str, Any]]:
     """The rows of the balances of these wallets and accounts."""
     return [
         {

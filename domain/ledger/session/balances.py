@@ -12,12 +12,12 @@ from domain.ledger.clawbacks import Clawback
 from domain.ledger.lots import LotMove, LotUse, MoveLots, NewLot, SettleLots, TakeLots, end_of_lot, split_uses
 from domain.ledger.postings import (
     ZERO,
+    BalanceKey,
     Confirmation,
     Details,
     Earning,
     Entry,
     Holding,
-    Pair,
     Posting,
     Step,
     StoredTransaction,
@@ -52,7 +52,7 @@ class Balances(UndoableState, ABC):
     def __init__(
         self,
         accounts: Mapping[int, LedgerAccount],
-        holdings: Mapping[Pair, Holding],
+        holdings: Mapping[BalanceKey, Holding],
         issued: Mapping[int, Decimal],
         at: datetime,
         zone: tzinfo = UTC,
@@ -86,11 +86,11 @@ class Balances(UndoableState, ABC):
         # By transaction: amounts of lots that this unit of work created, without an id yet, and that had expired.
         self._expired_on_arrival: dict[int, Decimal] = {}
         # Points that this unit of work added to or subtracted from the earned ones, by balance.
-        self._earnings: dict[Pair, tuple[Earning, ...]] = {}
+        self._earnings: dict[BalanceKey, tuple[Earning, ...]] = {}
         # By mint: all its points that no longer count as earned.
         self._unearned: dict[int, Decimal] = {}
         # Expiries of idle balances that late activities may revert, by balance.
-        self._idle_expiries: dict[Pair, list[StoredTransaction]] = {}
+        self._idle_expiries: dict[BalanceKey, list[StoredTransaction]] = {}
         # Stored mints that wait for an event.
         self._awaiting: dict[AwaitedEvent, list[StoredTransaction]] = {}
         # Mints of this unit of work that wait for an event.
@@ -108,7 +108,7 @@ class Balances(UndoableState, ABC):
         """True if this unit of work has changed transactions that were stored before."""
         return bool(self._new_statuses or self._released or self._missing or self._unearned or self._confirmed)
 
-    def changed_holdings(self) -> list[tuple[Pair, Holding]]:
+    def changed_holdings(self) -> list[tuple[BalanceKey, Holding]]:
         """The holdings that the steps have changed, in the order of wallets and accounts."""
         return sorted(self.changes_of(self._holdings).items())
 

@@ -9,7 +9,7 @@ from domain.ledger.availability import Availability, ExpiresBeforeAvailable, Wai
 from domain.ledger.expiry import EARN, SPEND
 from domain.ledger.extensions import ExtendLots, Extension
 from domain.ledger.lots import LotMove, LotUse, NewLot, TakeLots, end_of_lot
-from domain.ledger.postings import NO_FIAT, ZERO, Details, Entry, Pair, Posting, Step
+from domain.ledger.postings import NO_FIAT, ZERO, BalanceKey, Details, Entry, Posting, Step
 from domain.ledger.records import BURN, MINT, PENDING, SETTLED, TRANSFER, LedgerAccount
 from domain.ledger.refusals import CaptureNotSupported, FiatNotAllowed, PointsNotTracked
 from domain.ledger.session.balances import (
@@ -246,7 +246,7 @@ class Movements(Balances):
         pair = (wallet_id, ledger_account_id)
         self.put(self._holdings, pair, replace(self.holding(*pair), expired=amount))
 
-    def find_partly_expired(self) -> set[Pair]:
+    def find_partly_expired(self) -> set[BalanceKey]:
         """The balances with expired points that are left to a later session."""
         return {pair for pair, holding in self._holdings.items() if holding.expired}
 

@@ -19,7 +19,7 @@ from domain.event_types import (
     TIER_SET,
     TRANSACTION_CREATED,
 )
-from domain.ledger.postings import Capture, Earning, Pair, Posting, Step, StoredTransaction, position_of
+from domain.ledger.postings import BalanceKey, Capture, Earning, Posting, Step, StoredTransaction, position_of
 from domain.ledger.session import LedgerSession
 from domain.members import Member
 from domain.tier_policies import BALANCE, TierPoints
@@ -48,7 +48,7 @@ _TIER_EXPIRED, _TIER_EVALUATED = "The tier had expired.", "The tier was evaluate
 _TIER_DEACTIVATED = "The tier was deactivated."
 
 # The earnings of each wallet in each account, by wallet id and account id.
-Earnings = Mapping[Pair, tuple[Earning, ...]]
+Earnings = Mapping[BalanceKey, tuple[Earning, ...]]
 
 
 @dataclass(frozen=True, slots=True)
