@@ -10,16 +10,18 @@ from domain.calendar import instant_of
 from domain.fields import Internal, Key, Personal
 from domain.problems import Conflict, NotFound
 
+# The statuses of events; the last two are of queued events: not attempted yet, and after a failed attempt.
 SUCCESS, FAILURE = "success", "failed"
-# States of queued events: not attempted yet, and after a failed attempt.
 PENDING, RUNNING = "pending", "running"
 WAITING = frozenset({PENDING, RUNNING})
 
+# The values of `evaluation_status`.
 NOT_EVALUATED, EVALUATED, EVALUATION_FAILED = 0, 1, 2
 
 # Derived events may cause further ones: at most MAX_DEPTH after each other, and MAX_CAUSED in total for one event.
 MAX_DEPTH, MAX_CAUSED = 5, 100
 
+# The execution modes of tracking.
 FULL, DRY_RUN, CAPTURE_ONLY, AUTHORIZE = "full", "dryRun", "captureOnly", "authorize"
 
 

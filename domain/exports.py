@@ -64,6 +64,7 @@ FILTERS_OF_KIND: Mapping[str, frozenset[str]] = {
     COUPON_USAGES: _CREATED | {MEMBER_ID, COUPON_BOOK_ID},
     AUDIT_LOG: _CREATED | {MEMBER_ID},
 }
+# The statuses of exports.
 QUEUED, RUNNING, DONE, FAILED, CANCELLED, EXPIRED = "queued", "running", "done", "failed", "cancelled", "expired"
 # How long the rows of an export can be read.
 ROWS_KEPT_FOR = timedelta(days=7)

@@ -18,6 +18,7 @@ from domain.ledger.records import PENDING, SETTLED, HoldState, LedgerAccount, fr
 from domain.organizations import Organization
 from domain.problems import Conflict, FieldFault, InvalidRequest, Refusal
 
+# The statuses of allowances.
 OPEN, REDEEMED, EXPIRED, CANCELLED = "open", "redeemed", "expired", "cancelled"
 # The audience of the tokens, which tills check.
 AUDIENCE = "offline-allowance"

@@ -18,6 +18,7 @@ from domain.ledger.records import PENDING, REVERTED, SETTLED, HoldState
 from domain.problems import Conflict, FieldFault, InvalidRequest
 from domain.redemptions import PointRate, RedemptionPolicy, floor_to
 
+# The statuses of payments with points.
 HELD, CAPTURED, RELEASED, REFUNDED = "held", "captured", "released", "refunded"
 DEFAULT_VALIDITY, MAX_VALIDITY = "PT1H", "P7D"
 

@@ -16,6 +16,7 @@ from domain.currencies import CurrencyMismatch, digits_of
 from domain.ledger.records import MAX_AMOUNT, LedgerAccount, fraction_fault
 from domain.problems import Conflict, FieldFault, InvalidRequest
 
+# The reasons for a quote of nothing.
 BELOW_MINIMUM, NO_POINTS = "below-minimum", "no-points"
 _DEFAULTS = {"minPoints": 0, "multipleOf": 1, "maxShare": 1}
 _ZERO = Decimal(0)

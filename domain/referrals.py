@@ -21,6 +21,7 @@ from domain.problems import Conflict, NotFound, Refusal
 # 2^53 - 1, the greatest integer that every JSON reader holds exactly.
 MAX_REFERRALS = 9007199254740991
 REFERRER, REFERRED = "referrer", "referred"
+# The statuses of referrals and of their rewards.
 APPLIED, SKIPPED = "applied", "skipped"
 
 

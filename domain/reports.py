@@ -18,6 +18,7 @@ from domain.calendar import is_zone, local_time, not_a_zone, start_of_day, zone_
 from domain.problems import FieldFault, InvalidRequest
 
 # All offsets of time zones since 1972 are whole quarters of an hour, so days of every zone consist of quarters.
+# They are the levels of buckets.
 QUARTER_HOUR, DAY, MONTH, QUARTER, YEAR = range(5)
 
 # The lengths of the buckets of stored totals, longest first, each with the relative number of rows of a bucket. A

@@ -15,6 +15,7 @@ from domain.problems import FieldFault
 
 ZERO = Decimal(0)
 
+# The values of `basis` and of `period`.
 BALANCE, EARNED = "balance", "earned"
 LIFETIME, ROLLING, CALENDAR = "lifetime", "rolling", "calendar"
 

@@ -8,6 +8,7 @@ from typing import Any
 from domain.fields import Internal, Key
 from domain.problems import Conflict
 
+# The types of triggers, the kinds of records whose changes they receive, and the kinds of changes.
 WEB_HOOK, ENTITY_CHANGE, ASYNC_TRACK = "WebHook", "EntityChangeWebhook", "AsyncTrackWebhook"
 
 MEMBER, COUPON_BOOK, CAMPAIGN, PURCHASE_ORDER = "member", "coupon-book", "campaign", "purchase-order"
@@ -15,6 +16,7 @@ MEMBER, COUPON_BOOK, CAMPAIGN, PURCHASE_ORDER = "member", "coupon-book", "campai
 USER_INVITATION = "user-invitation"
 CREATED, UPDATED = "created", "updated"
 
+# The statuses of deliveries.
 PENDING, SUCCEEDED, FAILED = "pending", "succeeded", "failed"
 
 

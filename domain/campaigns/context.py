@@ -117,6 +117,7 @@ def currency_of(order: Order | None, payment: Mapping[str, Any] | None) -> str |
 
 
 Functions = Mapping[str, Callable[..., Any]]
+"""The functions of expressions by name; see `domain.expressions.environment.Functions`."""
 
 
 def host_functions(matchers: Mapping[str, ItemPredicate]) -> Functions:

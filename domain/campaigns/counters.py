@@ -126,6 +126,7 @@ class CounterRow(NamedTuple):
 
 
 CountersSavepoint = tuple[int, Mapping[CounterKey, tuple[str, ...]]]
+"""The length of the count log, and the names of the reported alerts of each counter."""
 
 
 class Counters:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from domain.currencies import EXACT, allocate, finest_digits
 from domain.problems import Conflict
 
+# The kinds of discounts, what a percentage is of, and whether a discount is given once or for each item.
 AMOUNT, PERCENTAGE = "amount", "percentage"
 REDUCED, INITIAL = "reduced", "initial"
 PER_ORDER, PER_ITEM = "order", "item"

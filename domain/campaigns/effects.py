@@ -20,6 +20,7 @@ EXTEND_EXPIRY = "extend-expiry"
 
 NOTIFY = "notify"
 
+# The recipients of points.
 MEMBER, SPONSOR = "member", "sponsor"
 
 JSON_OBJECT = MapOf(DYN)

@@ -22,6 +22,7 @@ from domain.campaigns.counters import (
 from domain.campaigns.records import Campaign
 from domain.currencies import floor_money
 
+# The scopes and the types of limits.
 MEMBER, CAMPAIGN, LOCATION = "member", "campaign", "location"
 TRANSACTIONS, POINTS, MONEY, COUPONS = "transactions", "points", "money", "coupons"
 

@@ -19,6 +19,7 @@ from domain.problems import Conflict, Refusal
 ZERO = Decimal(0)
 NO_DETAILS: Mapping[str, Any] = MappingProxyType({})
 
+# The statuses of effects; EVALUATED and AUTHORIZED replace EXECUTED in dry runs and authorizations.
 EXECUTED, PARTIAL, SKIPPED, FAILED = "executed", "partial", "skipped", "failed"
 EVALUATED, AUTHORIZED = "evaluated", "authorized"
 

@@ -9,6 +9,7 @@ from typing import Any
 from domain.fields import Key
 from domain.problems import Conflict, NotFound
 
+# The statuses of actions, and the values of `on_return` of campaigns.
 DISABLED, RUNNING, DRAFT = "disabled", "running", "draft"
 PRORATE, REEVALUATE = "prorate", "reevaluate"
 

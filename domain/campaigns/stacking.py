@@ -12,6 +12,7 @@ from domain.campaigns.effects import ASSIGN_COUPON, DISCOUNT, MINT_POINTS
 from domain.campaigns.outcomes import Reason
 from domain.campaigns.records import Action, StackingGroup
 
+# The modes and the scopes of stacking groups.
 FIRST, BEST, WORST, ALL = "first", "best", "worst", "all"
 PER_ORDER, PER_ITEM = "order", "item"
 

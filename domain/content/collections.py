@@ -10,6 +10,7 @@ from typing import Any
 from domain.fields import Key
 from domain.problems import FieldFault, InvalidRequest
 
+# The values of `content_type`, and the types of fields.
 STATIC, COUPON = "static", "coupon"
 STRING, NUMBER, BOOLEAN, DATE = "string", "number", "boolean", "date"
 

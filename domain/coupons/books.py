@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from domain.fields import Internal, Key, Personal
 from domain.problems import Conflict, FieldFault, InvalidRequest, NotFound
 
+# The types and the publishing statuses of coupon books.
 SINGLE, LIST, GENERATED, CODELESS = "single", "list", "generated", "codeless"
 DRAFT, PUBLISHED, DISABLED, ARCHIVED = "draft", "published", "disabled", "archived"
 

@@ -44,6 +44,7 @@ from domain.expressions.tree import (
 from domain.expressions.types import BOOL, STRING, ListOf, MapOf
 
 Compiled = Callable[[Mapping[str, Any], Budget, Functions], Any]
+"""A generated function: it computes the value from the context, the budget and the host functions."""
 
 _COMPARISONS: dict[str, ast.cmpop] = {
     "==": ast.Eq(),

@@ -29,6 +29,7 @@ from domain.expressions.types import (
 )
 
 Result = Type | Callable[[tuple[Type, ...]], Type]
+"""The type of a result, or a function that returns it for the types of the arguments."""
 
 
 @dataclass(frozen=True, slots=True)

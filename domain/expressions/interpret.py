@@ -42,6 +42,7 @@ from domain.expressions.tree import (
 )
 
 Scope = Mapping[str, Any]
+"""The values of the variables of the macros around a node."""
 
 
 class Interpreter:

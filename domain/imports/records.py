@@ -23,6 +23,7 @@ ROLE_OF_KIND: Mapping[str, str] = {
     EVENTS: "orders:write",
     MISSION_PROGRESS: "campaigns:write",
 }
+# The formats, the modes and the statuses of imports.
 CSV, NDJSON = "csv", "ndjson"
 CREATE, UPSERT = "create", "upsert"
 UPLOADING, QUEUED, RUNNING, DONE, FAILED, CANCELLED = "uploading", "queued", "running", "done", "failed", "cancelled"

@@ -12,6 +12,7 @@ from domain.durations import duration_of
 from domain.event_types import NOT_TRACKABLE
 from domain.problems import Conflict, FieldFault
 
+# The availability of the points of a transaction, and what the end of a wait is rounded to.
 AVAILABLE, WAITING = "available", "waiting"
 NONE, DAY = "none", "day"
 

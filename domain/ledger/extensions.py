@@ -11,6 +11,7 @@ from domain.ledger.expiry import ExpiryCalendar
 from domain.ledger.lots import ChangeExpiry, Lot, end_of_lot
 from domain.problems import FieldFault, NotFound
 
+# The statuses of extensions by request.
 RUNNING, DONE = "running", "done"
 MAX_MONTHS = 1200
 

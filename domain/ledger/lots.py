@@ -147,6 +147,7 @@ class ChangeExpiry(ABC):
 
 
 LotMove = NewLot | TakeLots | MoveLots | RestoreLots | SettleLots | ChangeExpiry
+"""One change of lots by a transaction, which can have several."""
 
 
 def split_uses(uses: Iterable[LotUse], amount: Decimal) -> tuple[tuple[LotUse, ...], tuple[LotUse, ...]]:

@@ -24,6 +24,7 @@ MAX_AMOUNT = Decimal(18446744073709)
 TRANSFER, MINT, BURN, REVERT = 0, 1, 2, 3
 TRANSACTION_TYPES = ("transfer", "mint", "burn", "revert")
 
+# The statuses of transactions.
 PENDING, SETTLED, REVERTED = 0, 1, 2
 
 
