@@ -1,6 +1,5 @@
 """The HTTP application: both OpenAPI documents in connexion, with parts of its stack replaced (see docs/http.md)."""
 
-import copy
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -173,7 +172,7 @@ def build_app(
     schemas = {surface: Schemas(surface, document) for surface, document in documents.items()}
     for surface, document in documents.items():
         connexion.add_api(
-            copy.deepcopy(document),
+            document,
             base_path=BASE_PATH,
             name=surface,
             resolver=SurfaceResolver(surface, dispatch),

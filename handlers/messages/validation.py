@@ -14,7 +14,7 @@ import jsonschema_rs
 import openapi
 from domain.problems import FieldFault
 from handlers.messages.faults import MASK, MAX_FAULTS, PATTERN_FAULT, Explainer, Place, SchemaAt
-from handlers.messages.json_text import pointer_to
+from handlers.messages.json_text import encode, pointer_to
 from handlers.messages.shortening import Shortener
 
 ITEM_BY_ITEM = "x-checked-item-by-item"
@@ -84,10 +84,15 @@ class Schemas:
         self._components = {"components": {"schemas": translated}}
         self._shortener = Shortener(translated)
         self._registry = jsonschema_rs.Registry([(self._base, self._components)], draft=jsonschema_rs.Draft202012)
+        self._validators: dict[bytes, Validator] = {}
 
     def validator(self, schema: Mapping[str, Any]) -> Validator:
-        """Compile a schema of the OpenAPI document."""
-        return self.compile(self.translate(schema))
+        """Compile a schema of the OpenAPI document; equal schemas share one validator."""
+        translated = self.translate(schema)
+        key = encode(translated)
+        if key not in self._validators:
+            self._validators[key] = self.compile(translated)
+        return self._validators[key]
 
     def compile(self, translated: Mapping[str, Any]) -> Validator:
         """Compile a translated schema; raises DocumentError for a pattern that cannot be matched in linear time."""
