@@ -52,9 +52,10 @@ def lock_rows(api, sql: str, **values: object) -> Iterator[None]:
         yield
 
 
-def lock_wallet(api, wallet_id: int):
-    """Lock a wallet until the end of the block."""
-    return lock_rows(api, "SELECT wallet_id FROM wallets WHERE wallet_id = :id", id=wallet_id)
+def lock_wallet(organization, wallet_id: int):
+    """Lock a wallet of the organization until the end of the block."""
+    sql = "SELECT wallet_id FROM wallets WHERE organization_id = :organization_id AND wallet_id = :wallet_id"
+    return lock_rows(organization.api, sql, organization_id=organization.id, wallet_id=wallet_id)
 
 
 def wallet_of(shop: Shop, member: str) -> int:
@@ -67,7 +68,7 @@ def logged_errors(caplog) -> list[str]:
 
 
 def test_queued_events_of_a_locked_member_wait_and_count_no_attempt_while_those_of_others_are_evaluated(
-    shop, other_shop, worker, busy_api, caplog
+    shop, other_shop, worker, caplog
 ):
     caplog.set_level(logging.INFO, "loyalty")
     for each_shop in (shop, other_shop):
@@ -76,7 +77,7 @@ def test_queued_events_of_a_locked_member_wait_and_count_no_attempt_while_those_
     queue_loop = next(loop for loop in worker._loops if loop.name == "queue")
     thread = threading.Thread(target=worker._repeat, args=(queue_loop,))
     try:
-        with lock_wallet(busy_api, wallet_of(shop, ana)):
+        with lock_wallet(shop.organization, wallet_of(shop, ana)):
             # Ana's and Ben's events are claimed together.
             results = send(shop, *(event(member) for member in (ana, ben, ana, ben, ana)))
             [other_result] = send(other_shop, event(eve))
@@ -129,7 +130,7 @@ class TestJobs:
         self, shop, other_shop, wallets, worker, busy_api, caplog
     ):
         steps = self.steps(worker, busy_api, wallets)
-        with lock_wallet(busy_api, wallets[shop.organization.id]):
+        with lock_wallet(shop.organization, wallets[shop.organization.id]):
             wait_until(lambda: next(steps, None) or self.expired_amount(other_shop) == 10, PATIENCE)
             # The organization with the locked wallet is the older one, so its turn was before.
             assert self.expired_amount(shop) == 0
@@ -143,7 +144,7 @@ class TestJobs:
     ):
         monkeypatch.setattr(job_runs, "_LOCKED_SECONDS", 0)
         steps = self.steps(worker, busy_api, wallets)
-        with lock_wallet(busy_api, wallets[shop.organization.id]), pytest.raises(PartlyFailed):
+        with lock_wallet(shop.organization, wallets[shop.organization.id]), pytest.raises(PartlyFailed):
             for _ in steps:
                 pass
         assert (self.expired_amount(shop), self.expired_amount(other_shop)) == (0, 10)
@@ -153,7 +154,7 @@ def test_an_import_of_a_locked_member_continues_later_and_no_row_fails(shop, oth
     shops = {each_shop: Imports(each_shop.organization) for each_shop in (shop, other_shop)}
     importer = Importer(worker._engine, replace(busy_api.settings, import_share=100))
     member, other_member = shop.member(), other_shop.member()
-    with lock_wallet(busy_api, wallet_of(shop, member)):
+    with lock_wallet(shop.organization, wallet_of(shop, member)):
         path, other_path = (
             imports.queue(f"systemUniqueKey,loyaltyMemberId,amount\nk1,{name},7\n", kind="balances")
             for imports, name in zip(shops.values(), (member, other_member), strict=True)
@@ -170,14 +171,14 @@ def test_an_import_of_a_locked_member_continues_later_and_no_row_fails(shop, oth
     assert logged_errors(caplog) == []
 
 
-def test_an_extension_of_a_locked_wallet_continues_later(shop, other_shop, worker, busy_api):
+def test_an_extension_of_a_locked_wallet_continues_later(shop, other_shop, worker):
     accounts = [Points.new(each_shop.organization, expiresInMonths=12) for each_shop in (shop, other_shop)]
     wallets = [account_points.wallet() for account_points in accounts]
     for account_points, wallet in zip(accounts, wallets, strict=True):
         account_points.mint(wallet, 10)
         body = {"ledgerAccountId": account_points.account_id, "months": 1, "systemUniqueKey": "apology"}
         account_points.admin.post("/expiry-extensions", body, expect=200)
-    with lock_wallet(busy_api, wallets[0]):
+    with lock_wallet(shop.organization, wallets[0]):
         # The organizations take part in random order.
         wait_until(
             lambda: extend_running(worker._engine) and other_shop.rows("expiry_extensions", "lots") == [(1,)], PATIENCE
