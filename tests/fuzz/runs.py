@@ -90,7 +90,7 @@ class Target:
     base_url: str
     world: World
     directory: Path
-    # A short run skips similar boundary cases, and sends no arrays of a thousand different items.
+    # A short run skips similar boundary cases, follows few chains of links, and sends no arrays of a thousand items.
     is_short: bool = False
 
 
@@ -107,10 +107,28 @@ def run_completely(surface: str, target: Target, *options: str, follow: tuple[st
     A run follows only the links of its first few operations, so each operation at which links begin has its own run.
     """
     runs: dict[str, Sequence[str]] = {"single": ("--phases", "examples,coverage,fuzzing", *options)}
-    for name, members in linked_operations(fuzzed(surface)).items():
-        included = [option for member in members for option in ("--include-operation-id", member)]
-        runs[f"from-{name}"] = ("--phases", "stateful", *included, *follow)
+    document = fuzzed(surface)
+    for name, members in linked_operations(document).items():
+        chains = ("--max-examples", str(_count_chains(document, members))) if target.is_short else ()
+        runs[f"from-{name}"] = ("--phases", "stateful", *_including(members), *follow, *chains)
     return _run(surface, target, runs)
+
+
+def _including(names: Sequence[str]) -> list[str]:
+    """The options that limit a run to some operations."""
+    return [option for name in names for option in ("--include-operation-id", name)]
+
+
+def _count_chains(document: Mapping[str, Any], members: Sequence[str]) -> int:
+    """How many chains of links a short run follows among some operations: one for each link, but 2 to 5."""
+    links = sum(
+        len(response.get("links", {}))
+        for item in document["paths"].values()
+        for method in item.keys() & _METHODS
+        if item[method]["operationId"] in members
+        for response in item[method]["responses"].values()
+    )
+    return min(max(links, 2), 5)
 
 
 def fuzzed(surface: str) -> dict[str, Any]:
