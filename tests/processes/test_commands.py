@@ -147,7 +147,7 @@ def test_an_invalid_name_of_an_organization_is_refused(shared_home, name):
 
 def test_a_token_has_the_requested_organization_roles_and_lifetime(shared_home, organization):
     of_organization = ("--organization", str(organization["organizationId"]))
-    result = loyalty(shared_home, "token", *of_organization, "--role", "members:write", "--expires", "60")
+    result = invoke(shared_home, "token", *of_organization, "--role", "members:write", "--expires", "60")
     assert result.returncode == 0, result.stderr
     claims = jwt.decode(result.stdout.strip(), options={"verify_signature": False})
     assert claims["organizationId"] == organization["organizationId"]
@@ -187,7 +187,7 @@ def test_json_and_yaml_contain_the_same_document(shared_home, surface):
 
 
 def test_the_document_of_webhooks_is_printed(shared_home):
-    as_json = loyalty(shared_home, "openapi", "asyncapi")
+    as_json = invoke(shared_home, "openapi", "asyncapi")
     document = json.loads(as_json.stdout)
     assert (document["asyncapi"], document["info"]["title"]) == ("3.0.0", "Loyalty webhooks")
     assert yaml.safe_load(invoke(shared_home, "openapi", "asyncapi", "--format", "yaml").stdout) == document
@@ -281,7 +281,7 @@ def test_tiers_that_have_expired_are_evaluated_once(shared_home, organization):
     assert of_all_members.returncode == 0
     assert of_all_members.stdout.startswith(f"Organization {organization_id}: ")
     assert of_all_members.stdout.endswith(", 0 moved.\n")
-    refusal = loyalty(shared_home, "evaluate-tiers", "--organization", "999999")
+    refusal = invoke(shared_home, "evaluate-tiers", "--organization", "999999")
     assert (refusal.returncode, refusal.stderr) == (1, "Error: there is no organization 999999\n")
 
 
@@ -311,13 +311,13 @@ def test_a_member_is_printed(shared_home, organization):
     view = json.loads(invoke(shared_home, "member", "printed", *options, "--kind", "points", "--json").stdout)
     assert view["loyalMember"]["loyaltyMemberId"] == "printed"
     assert view["timeline"] == {"limit": 25, "nextCursor": None, "results": []}
-    refusal = loyalty(shared_home, "member", "nobody", *options)
+    refusal = invoke(shared_home, "member", "nobody", *options)
     assert (refusal.returncode, refusal.stderr) == (1, f"Error: organization {organization_id} has no member nobody\n")
 
 
 def test_a_sample_fills_a_test_organization_and_a_reset_empties_it(shared_home, organization):
     live_id = str(organization["organizationId"])
-    refusal = loyalty(shared_home, "sample", "coffee-shop", "--organization", live_id)
+    refusal = invoke(shared_home, "sample", "coffee-shop", "--organization", live_id)
     assert (refusal.returncode, refusal.stderr) == (1, f"Error: organization {live_id} is not a test organization\n")
     # Without --yes: the command refuses before it asks.
     reset = invoke(shared_home, "organizations", "reset", live_id)
@@ -424,8 +424,8 @@ def test_migrating_again_reports_that_the_schema_is_up_to_date(new_home):
     assert second_run.stdout == "The schema is up to date.\n"
 
 
-def test_distribute_refuses_a_database_without_citus(home):
-    result = loyalty(home, "distribute")
+def test_distribute_refuses_a_database_without_citus(shared_home):
+    result = invoke(shared_home, "distribute")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.startswith("Error: The database has no extension citus")
 
@@ -468,7 +468,7 @@ def test_a_database_of_a_version_before_the_first_release_is_refused_with_the_ad
 
 @pytest.mark.parametrize("command", ["serve", "migrate", "verify", "expire", "doctor"])
 def test_an_invalid_setting_ends_a_command_with_exit_code_2_and_without_a_traceback(new_home, command):
-    result = loyalty(new_home, command, LOYALTY_THREADS="many")
+    result = invoke(new_home, command, LOYALTY_THREADS="many")
     assert result.returncode == 2
     assert result.stderr == "Error: LOYALTY_THREADS must be a whole number from 1 to 64, not 'many'\n"
 
@@ -476,7 +476,7 @@ def test_an_invalid_setting_ends_a_command_with_exit_code_2_and_without_a_traceb
 @pytest.mark.parametrize("variable", ["LOYALTY_DATABASE_URL", "LOYALTY_READ_DATABASE_URL"])
 @pytest.mark.parametrize("command", ["serve", "migrate", "worker", "doctor"])
 def test_an_unknown_parameter_of_a_database_url_ends_a_command_with_exit_code_2(new_home, command, variable):
-    result = loyalty(new_home, command, **{variable: f"{NO_SUCH_DATABASE}?sslmod=require"})
+    result = invoke(new_home, command, **{variable: f"{NO_SUCH_DATABASE}?sslmod=require"})
     assert result.returncode == 2
     assert result.stderr == f'Error: {variable} cannot be used: invalid connection option "sslmod"\n'
 

@@ -19,7 +19,7 @@ from handlers.server.cli import main
 from persistence import embedded
 from tests.builders.browser import absent_programs, browser
 from tests.http.test_campaign_examples import compare
-from tests.processes.loyalty import Server, copy_home, environment, free_port, invoke, loyalty
+from tests.processes.loyalty import Server, copy_home, environment, free_port, invoke
 
 PAGE = Path(__file__).parents[2] / "docs" / "quickstart.md"
 BLOCK = re.compile(r"^```(sh|json|python|text)\n(.*?)^```$", re.M | re.S)
@@ -128,13 +128,13 @@ def test_wrong_options_of_simulate_are_reported_before_any_request(options):
 
 def test_simulate_reports_an_unreachable_server(site):
     address = f"http://127.0.0.1:{free_port()}/v2"
-    result = loyalty(site.home, "simulate", "ana", "--total", "1", "--base-url", address, **DIRECT)
+    result = invoke(site.home, "simulate", "ana", "--total", "1", "--base-url", address, **DIRECT)
     assert result.returncode == 1
     assert "--base-url" in result.stderr
 
 
 def test_commands_find_the_server_of_this_folder_on_any_port(site, carla):
-    result = loyalty(site.home, "simulate", carla, "--total", "12.5", "--json", **DIRECT)
+    result = invoke(site.home, "simulate", carla, "--total", "12.5", "--json", **DIRECT)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["nextComplete"] is True
     doctor = json.loads(invoke(site.home, "doctor", "--json", **DIRECT).stdout)
@@ -169,7 +169,7 @@ def test_a_wrong_base_path_is_reported(site, carla):
 
 
 def test_a_base_url_without_the_path_of_the_api_is_refused(site):
-    result = loyalty(site.home, "playground", "--no-browser", "--base-url", site.server.url)
+    result = invoke(site.home, "playground", "--no-browser", "--base-url", site.server.url)
     assert result.returncode == 2
     assert result.stderr == (
         "Error: LOYALTY_BASE_URL must be an http or https URL ending in /v2, such as https://a.example/v2, "

@@ -40,10 +40,10 @@ sys.meta_path.insert(0, Finder())
         ("serve", "handlers.http.app", "SIGTERM", 128 + signal.SIGTERM),
     ],
 )
-def test_a_signal_ends_a_command_that_is_loading(home, command, module, signal_name, exit_code):
-    (home.parent / "sitecustomize.py").write_text(_SWALLOWING_FINDER.format(module=module, signal=signal_name))
-    path = os.pathsep.join([str(home.parent), str(ROOT)])
-    result = loyalty(home, command, PYTHONPATH=path, LOYALTY_PORT=str(free_port()))
+def test_a_signal_ends_a_command_that_is_loading(shared_home, tmp_path, command, module, signal_name, exit_code):
+    (tmp_path / "sitecustomize.py").write_text(_SWALLOWING_FINDER.format(module=module, signal=signal_name))
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    result = loyalty(shared_home, command, PYTHONPATH=path, LOYALTY_PORT=str(free_port()))
     assert result.returncode == exit_code, result.stderr
     assert "Traceback" not in result.stderr
 

@@ -20,7 +20,7 @@ from tests.processes.loyalty import Server, curl_line
 
 ORDER_CREATED = "member-purchase-order-created"
 WHOLE_EUROS = {"effectId": "mint-points", "params": [{"id": "amount", "expression": "floor(order.total)"}]}
-SALES, TOTAL = 30, 10
+SALES, TOTAL = 15, 10
 MINTED, ALLOWANCE = 100, 40
 # What the first and the second till redeem of the allowance; only one of them can.
 REDEEMED_AMOUNTS = (25, 31)

@@ -81,7 +81,7 @@ def check_effects(shop: Shop, events: list) -> None:
 @pytest.mark.parametrize(
     ("event_count", "member_count", "worker_kills", "database_kills"),
     [
-        pytest.param(800, 20, 2, 1, id="800 events"),
+        pytest.param(600, 20, 1, 1, id="600 events"),
         pytest.param(100_000, 500, 30, 6, id="100,000 events", marks=pytest.mark.stress),
     ],
 )

@@ -17,7 +17,7 @@ from sqlalchemy import text
 from bench.demo import purchases_file
 from persistence import embedded
 from persistence.engine import create_engine
-from tests.processes.loyalty import Server, environment, free_port, invoke, loyalty
+from tests.processes.loyalty import Server, environment, free_port, invoke
 
 HEADINGS = "customer_id date number_of_cds dollar_value"
 LINE_COUNT = 1000
@@ -154,7 +154,7 @@ def test_a_replay_by_organization_id_and_token_needs_no_database(site, lines):
     path = site.file("elsewhere.txt", lines[:50])
     no_database = {"LOYALTY_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
     arguments = ["--organization", organization_id, "--token", token, "--base-url", f"{site.server.url}/v2"]
-    result = loyalty(site.home, "replay", str(path), *arguments, **no_database)
+    result = invoke(site.home, "replay", str(path), *arguments, **no_database)
     assert result.returncode == 0, result.stderr
     assert summary(result)["Organization"] == "Elsewhere"
     assert summary(result)["Orders"].startswith("50: 50 new")
@@ -178,7 +178,7 @@ def test_a_token_requires_an_organization_and_vice_versa(site, lines):
 
 def test_an_unreachable_server_is_reported_in_one_line(site, lines):
     path = site.file("unreachable.txt", lines[:5])
-    result = loyalty(site.home, "replay", str(path), "--base-url", f"http://127.0.0.1:{free_port()}/v2")
+    result = invoke(site.home, "replay", str(path), "--base-url", f"http://127.0.0.1:{free_port()}/v2")
     assert result.returncode == 1
     assert result.stderr.startswith("Error: no server responds at http://127.0.0.1:")
     assert result.stderr.count("\n") == 1
