@@ -12,7 +12,7 @@ import pytest
 
 from persistence import embedded
 from tests.builders.receivers import receiver
-from tests.processes.loyalty import environment, invoke
+from tests.processes.loyalty import environment, invoke, loyalty
 
 HTTP_ALLOWED = {
     "LOYALTY_WEBHOOK_ALLOW_HTTP": "true",
@@ -77,7 +77,7 @@ def test_messages_of_a_killed_sender_are_sent_again(home, database, endpoint):
     result_during_lease = invoke(home, "deliver", **HTTP_ALLOWED)
     assert (result_during_lease.returncode, result_during_lease.stdout) == (0, "Nothing to send.\n")
     database.execute("UPDATE trigger_deliveries SET next_attempt_at = now()")
-    result_after_lease = invoke(home, "deliver", **HTTP_ALLOWED)
+    result_after_lease = loyalty(home, "deliver", **HTTP_ALLOWED)
     assert (result_after_lease.returncode, result_after_lease.stdout) == (0, "Attempts made: 1.\n"), (
         result_after_lease.stderr
     )
@@ -96,5 +96,5 @@ def test_http_is_not_sent_without_permission_and_old_deliveries_are_removed(home
     # Deliveries are kept for more than 3 days by default, and forever with 0.
     assert invoke(home, "remove-deliveries").stdout == "Nothing to remove.\n"
     assert invoke(home, "remove-deliveries", LOYALTY_DELIVERIES_KEPT_DAYS="0").stdout == "Nothing to remove.\n"
-    assert invoke(home, "remove-deliveries", LOYALTY_DELIVERIES_KEPT_DAYS="2").stdout == "Deliveries removed: 1.\n"
+    assert loyalty(home, "remove-deliveries", LOYALTY_DELIVERIES_KEPT_DAYS="2").stdout == "Deliveries removed: 1.\n"
     assert statuses_and_attempts(database) == []

@@ -18,7 +18,7 @@ from tests.builders.points import Points
 from tests.processes.fleet import disposed
 from tests.processes.loyalty import ROOT, environment, loyalty
 
-MEMBERS, KILLS, WALLETS_AT_ONCE = 80, 2, 4
+MEMBERS, KILLS, WALLETS_AT_ONCE = 80, 3, 4
 EXPIRES, EXTENDED = datetime(2031, 1, 31, 12, tzinfo=UTC), datetime(2031, 4, 30, 12, tzinfo=UTC)
 
 # A worker that extends only a few wallets in a transaction, so that there is time to kill it.

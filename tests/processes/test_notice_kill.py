@@ -18,7 +18,7 @@ from tests.builders.points import Points
 from tests.processes.fleet import disposed
 from tests.processes.loyalty import ROOT, environment, loyalty
 
-MEMBERS, KILLS, WALLETS_AT_ONCE = 80, 2, 4
+MEMBERS, KILLS, WALLETS_AT_ONCE = 80, 3, 4
 PATIENCE_SECONDS = 120
 
 # A worker that reports the notices of only a few wallets in a transaction, so that there is time to kill it.

@@ -1,4 +1,4 @@
-"""`loyalty serve`: its first start, its output, its processes, the bodies that it refuses, and its end."""
+"""`loyalty serve`: its first start, its output, its processes, and its end."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import psycopg2
 import pytest
 
 from domain.access import INTEGRATION_ROLES
-from handlers.server.connections import MAX_DISCARDED_BYTES
 from persistence import embedded
 from tests.processes.fleet import children_of, wait_until
 from tests.processes.loyalty import Server, curl_line, free_port, invoke, loyalty, status, wait_until_stopped
@@ -29,7 +26,6 @@ from tests.processes.loyalty import Server, curl_line, free_port, invoke, loyalt
 CALLS_WAITING = """
 SELECT count(*) FROM pg_stat_activity WHERE application_name = 'loyalty-serve' AND wait_event_type = 'Lock'
 """
-HEAD = b"POST /v2/oauth/token HTTP/1.1\r\nHost: here\r\nContent-Type: application/x-www-form-urlencoded\r\n"
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 
 
@@ -69,9 +65,13 @@ def test_a_restarted_server_has_all_organizations_and_accepts_the_tokens_of_the_
     assert status(new_url, **headers) == 200
     lines = invoke(home, "organizations", "list", "--json").stdout.splitlines()
     assert [json.loads(line)["name"] for line in lines] == ["First organization", "Second"]
-    # An interrupted server stops its database, too.
+
+
+def test_an_interrupted_server_stops_its_database(home, serve):
+    server = serve("--workers", "1", "--no-worker")
+    server.wait_until_ready()
     assert embedded.describe(home).is_running
-    assert restarted_server.stop(signal.SIGINT) == 0
+    assert server.stop(signal.SIGINT) == 0
     assert not embedded.describe(home).is_running
 
 
@@ -126,7 +126,7 @@ def test_the_curl_line_works_in_a_shell(running_server):
 
 def test_two_servers_start_simultaneously_on_an_empty_home(home, serve):
     shutil.rmtree(home)
-    servers = [serve("--workers", "1", "--no-worker") for _ in range(2)]
+    servers = [serve("--workers", "1", *arguments) for arguments in ([], ["--no-worker"])]
     with ThreadPoolExecutor(2) as pool:
         greetings = list(pool.map(Server.greeting, servers))
     # Both print the request of the same organization, whose id is at the end of the URL.
@@ -211,53 +211,6 @@ def test_the_management_address_must_differ_from_the_main_one(running_server):
     result = invoke(server.home, "serve", LOYALTY_PORT="9090", LOYALTY_MANAGEMENT_BIND="127.0.0.1:9090")
     assert result.returncode == 2
     assert "LOYALTY_MANAGEMENT_BIND must differ" in result.stderr
-
-
-def connect(server):
-    """A new connection to the server."""
-    return socket.create_connection(("127.0.0.1", server.port), timeout=60)
-
-
-def read_all(connection):
-    """The bytes that arrive until the server closes the connection."""
-    received_bytes = b""
-    while part := connection.recv(65536):
-        received_bytes += part
-    return received_bytes
-
-
-def test_a_client_that_sends_a_too_large_body_to_its_end_reads_the_refusal(running_server):
-    server, _ = running_server
-    # Larger than the server accepts.
-    body = bytes(2 * 1024**2)
-    for _ in range(20):
-        with connect(server) as connection:
-            connection.sendall(HEAD + f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode())
-            # The server has refused the body before its end is sent.
-            time.sleep(0.05)
-            connection.sendall(body)
-            assert read_all(connection).startswith(b"HTTP/1.1 413 ")
-
-
-def test_a_connection_of_a_refused_body_is_closed_after_some_bytes(running_server):
-    server, _ = running_server
-    with connect(server) as connection:
-        connection.sendall(HEAD + f"Content-Length: {10 * MAX_DISCARDED_BYTES}\r\n\r\n".encode())
-        with pytest.raises((BrokenPipeError, ConnectionResetError)):
-            connection.sendall(bytes(10 * MAX_DISCARDED_BYTES))
-
-
-def test_a_connection_of_a_refused_body_is_closed_after_some_seconds(running_server):
-    server, _ = running_server
-    with connect(server) as connection:
-        connection.sendall(HEAD + f"Content-Length: {10 * MAX_DISCARDED_BYTES}\r\n\r\n".encode())
-        assert read_all(connection).startswith(b"HTTP/1.1 413 ")
-        start = time.monotonic()
-        with suppress(BrokenPipeError, ConnectionResetError):
-            while time.monotonic() < start + 30:
-                connection.sendall(b"x")
-                time.sleep(0.1)
-        assert 1 < time.monotonic() - start < 20
 
 
 @needs_proc

@@ -47,13 +47,13 @@ def costs_of_advance(api, wallet_count, first_activity):
     ],
 )
 def test_the_statements_of_an_advance_are_proportional_to_the_balances_that_expire(api, first_activity):
-    statements, rows = zip(*(costs_of_advance(api, count, first_activity) for count in (8, 16, 24)), strict=True)
-    # The last 8 balances cost as much as the 8 before them.
-    for cost_of_8, cost_of_16, cost_of_24 in (statements, rows):
-        assert cost_of_24 - cost_of_16 <= 1.1 * (cost_of_16 - cost_of_8)
+    statements, rows = zip(*(costs_of_advance(api, count, first_activity) for count in (4, 8, 12)), strict=True)
+    # The last 4 balances cost as much as the 4 before them.
+    for cost_of_4, cost_of_8, cost_of_12 in (statements, rows):
+        assert cost_of_12 - cost_of_8 <= 1.1 * (cost_of_8 - cost_of_4)
     # For each balance: the transaction of the step, the search for the next moment, and the expiry.
-    statements_of_8, statements_of_16, _ = statements
-    assert statements_of_16 - statements_of_8 < 40 * 8
+    statements_of_4, statements_of_8, _ = statements
+    assert statements_of_8 - statements_of_4 < 40 * 4
 
 
 @pytest.mark.slow
@@ -72,5 +72,5 @@ def test_an_advance_does_not_read_again_balances_that_an_extension_keeps(api):
         assert [points.balance(wallet) for wallet in wallets] == [0] * wallet_count
         return sum(rows)
 
-    rows_of_8, rows_of_16, rows_of_24 = (rows_of(count) for count in (8, 16, 24))
-    assert rows_of_24 - rows_of_16 <= 1.1 * (rows_of_16 - rows_of_8)
+    rows_of_4, rows_of_8, rows_of_12 = (rows_of(count) for count in (4, 8, 12))
+    assert rows_of_12 - rows_of_8 <= 1.1 * (rows_of_8 - rows_of_4)
