@@ -85,6 +85,14 @@ def watched() -> Iterator[set[str]]:
     transmit = connections._transmit
 
     def watching(cursor: Any, message: str | bytes, parameters: Any = None) -> None:
+        # A message with parameters is a template. Most are sent again and again.
+        if parameters is None or hash(message) not in hashes:
+            check(message)
+        if parameters is not None:
+            hashes.add(hash(message))
+        transmit(cursor, message, parameters)
+
+    def check(message: str | bytes) -> None:
         text = message.decode(errors="replace") if isinstance(message, bytes) else message
         for part in _TEXT.sub("''", text).split(";"):
             statement = " ".join(part.split())
@@ -93,7 +101,6 @@ def watched() -> Iterator[set[str]]:
             hashes.add(hash(statement))
             if is_across(statement) and not across.match(statement) and not _is_of_a_test():
                 statements.add(statement)
-        transmit(cursor, message, parameters)
 
     with mock.patch.object(connections, "_transmit", watching):
         yield statements
@@ -101,7 +108,7 @@ def watched() -> Iterator[set[str]]:
 
 def _is_of_a_test() -> bool:
     """True if a test sent the statement: going up the stack, code of a test comes before code of `handlers`."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(3)
     while frame is not None:
         path = frame.f_code.co_filename
         if "/handlers/" in path:
