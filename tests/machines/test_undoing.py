@@ -174,7 +174,7 @@ def run(api, seed, steps):
 
 
 def test_all_sums_are_0_after_everything_is_undone(api):
-    # Seeds with which each rule applies in few programs.
+    # With these seeds, few programs have an effect of each rule.
     Effects.of_all(run(api, seed, steps=90) for seed in (5, 6, 13, 14)).check(RULES, minimum=2)
 
 
