@@ -27,6 +27,9 @@ from tests.builders.test_clocks import Clock
 from tests.builders.tracking import GENERIC, Shop, event, running
 from tests.processes.fleet import wait_until
 
+# Citus does not pass the worker's short timeout of locks on to other nodes.
+pytestmark = pytest.mark.undistributed
+
 PATIENCE = 60
 
 
